@@ -1,0 +1,9 @@
+"""fastccpd: hyperspectral super-resolution by non-negative coupled CP decomposition, on ordinary multicore machines."""
+
+from pathlib import Path as _Path
+
+# In a source checkout the kernels live beside this folder; installed, they are the sub-package fastccpd.kernels.
+_here = _Path(__file__).resolve().parent
+if not (_here / "kernels").is_dir() and (_here.parent / "kernels" / "__init__.py").is_file():
+    if (_here.parent / "pyproject.toml").is_file():
+        __path__.append(str(_here.parent))

@@ -1,0 +1,1 @@
+"""Nouns: what is fused, through which operators, and what comes out."""

@@ -1,0 +1,109 @@
+"""Coercion of what callers pass, with one style of message: the argument, what was got, what is needed."""
+
+import operator
+
+import numpy as np
+from scipy import sparse
+
+# Beyond this magnitude the square of a value, summed over an image, leaves float64.
+LARGEST_MAGNITUDE = 1e150
+
+_SCAN_BYTES = 1 << 24
+
+
+def as_count(value, name, *, least=1, most=None):
+    """`value` as an int of at least `least`."""
+    needed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}: got {value!r}; {needed} is needed")
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: got {value!r}; {needed} is needed") from None
+    if count < least or (most is not None and count > most):
+        raise ValueError(f"{name}: got {value!r}; {needed} is needed")
+    return count
+
+
+def as_number(value, name, *, least=0.0, above=False):
+    """`value` as a float of at least `least` (or more than it, with `above`); NaN is refused."""
+    needed = f"a number {'above' if above else 'of at least'} {least:g}"
+    if isinstance(value, bool | np.bool_ | str | bytes) or value is None:
+        raise TypeError(f"{name}: got {value!r}; {needed} is needed")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: got {value!r}; {needed} is needed") from None
+    if not number >= least or (above and number == least):
+        raise ValueError(f"{name}: got {value!r}; {needed} is needed")
+    return number
+
+
+def as_choice(value, name, choices):
+    """`value` if it is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name}: got {value!r}; {' or '.join(repr(c) for c in choices)} is needed")
+    return value
+
+
+def as_cube(value, name):
+    """`value` as an array of order three with a real numeric dtype; nothing is copied yet."""
+    if value is None or sparse.issparse(value):
+        raise TypeError(f"{name}: got {type(value).__name__}; an array (rows, columns, bands) is needed")
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: got a masked array; fill its masked values first")
+    try:
+        cube = np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name}: its rows differ in length; an array (rows, columns, bands) is needed") from None
+    if cube.dtype.kind not in "fiu" or cube.dtype.itemsize > 8:
+        raise TypeError(f"{name}: got dtype {cube.dtype}; a real float or integer of at most 64 bits is needed")
+    if cube.ndim != 3 or 0 in cube.shape:
+        raise ValueError(f"{name}: got shape {cube.shape}; (rows, columns, bands), each at least 1, is needed")
+    return cube
+
+
+def working_dtype(*cubes):
+    """float32 where every cube is float32 or float16, otherwise float64 (integers too: no count is lost)."""
+    narrow = all(cube.dtype.kind == "f" and cube.dtype.itemsize <= 4 for cube in cubes)
+    return np.dtype(np.float32 if narrow else np.float64)
+
+
+def check_values(cube, name):
+    """Refuse NaN, infinities and magnitudes whose squares overflow, scanning a slab at a time."""
+    if cube.dtype.kind != "f":
+        return
+    slab = max(1, _SCAN_BYTES // max(1, cube[:1].nbytes))
+    largest = LARGEST_MAGNITUDE if cube.dtype.itemsize == 8 else np.finfo(cube.dtype).max
+    for start in range(0, len(cube), slab):
+        # One reduction finds both: a comparison with NaN is False.
+        rows = cube[start : start + slab]
+        if not (rows.max() <= largest and rows.min() >= -largest):
+            bad = int(np.count_nonzero(~np.isfinite(rows)))
+            if bad:
+                raise ValueError(f"{name}: holds NaN or infinite values ({bad} in rows {start} to {start + len(rows) - 1}); "
+                                 "finite values are needed")  # fmt: skip
+            raise ValueError(f"{name}: holds magnitudes above {largest:g}, whose squares overflow; rescale it")
+
+
+def as_operator(value, name):
+    """`value` (dense, scipy.sparse) as a float64 CSR array without explicit zeros."""
+    if value is None or (not sparse.issparse(value) and np.ndim(value) != 2):
+        raise TypeError(f"{name}: got {type(value).__name__}; a matrix, dense or scipy.sparse, is needed")
+    dense_kind = value.dtype.kind if hasattr(value, "dtype") else np.asarray(value).dtype.kind
+    if dense_kind not in "fiub":
+        raise TypeError(f"{name}: got dtype kind {dense_kind!r}; real numbers are needed")
+    matrix = sparse.csr_array(value, dtype=np.float64)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    rows, columns = matrix.shape
+    if rows == 0 or columns == 0:
+        raise ValueError(f"{name}: got shape {matrix.shape}; at least one row and one column are needed")
+    if rows > columns:
+        raise ValueError(f"{name}: {rows} rows and {columns} columns; it maps fine to coarse, so it cannot have more rows")
+    if not np.isfinite(matrix.data).all():
+        raise ValueError(f"{name}: holds NaN or infinite values; finite weights are needed")
+    empty = np.flatnonzero(np.diff(matrix.indptr) == 0)
+    if empty.size:
+        raise ValueError(f"{name}: row {empty[0]} is all zeros; every row must see something")
+    return matrix

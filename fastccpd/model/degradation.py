@@ -1,0 +1,49 @@
+"""The operators through which the two images see the scene."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from .checks import as_operator
+
+
+@dataclass(frozen=True, eq=False)
+class Degradation:
+    """How a hyperspectral and a multispectral image arise from the super-resolution image.
+
+    ``HSI = SRI x1 P1 x2 P2`` (rows and columns blurred and decimated), ``MSI = SRI x3 PM`` (bands averaged).
+
+    Parameters
+    ----------
+    P1 : (I_H, I) matrix, dense or scipy.sparse
+    P2 : (J_H, J) matrix
+    PM : (K_M, K) matrix
+    """
+
+    P1: sparse.csr_array
+    P2: sparse.csr_array
+    PM: sparse.csr_array
+
+    def __post_init__(self):
+        for name in ("P1", "P2", "PM"):
+            object.__setattr__(self, name, as_operator(getattr(self, name), name))
+
+    @property
+    def sri_shape(self):
+        return self.P1.shape[1], self.P2.shape[1], self.PM.shape[1]
+
+    @property
+    def hsi_shape(self):
+        return self.P1.shape[0], self.P2.shape[0], self.PM.shape[1]
+
+    @property
+    def msi_shape(self):
+        return self.P1.shape[1], self.P2.shape[1], self.PM.shape[0]
+
+    def __repr__(self):
+        def size(shape):
+            return "×".join(map(str, shape))
+
+        taps = "/".join(str(int(np.diff(P.indptr).max())) for P in (self.P1, self.P2, self.PM))
+        return f"<Degradation: SRI {size(self.sri_shape)} → HSI {size(self.hsi_shape)}, MSI {size(self.msi_shape)}; taps {taps}>"

@@ -1,0 +1,1 @@
+"""Verbs: a trust-region solver that knows no tensors, and the one objective that does."""

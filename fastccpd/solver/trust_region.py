@@ -1,0 +1,215 @@
+"""A trust-region method for least squares, ignorant of what x means.
+
+At x with cost f and gradient g the model is m(p) = g'p + ½ p'H p. A step rule minimises it within a radius:
+
+    "steihaug"  truncated PCG stopped at the boundary, the radius in the preconditioner's norm (`pcg.py`); it spends CG
+                steps only where the model is trusted
+    "dogleg"    the paper's: from the Cauchy point towards the truncated PCG-Newton point, Euclidean radius
+
+The step is taken if it achieves more than `eta` of the predicted decrease, ρ = (f − f(x+p)) / −m(p). The radius follows
+Nocedal & Wright, chapter 4: ρ > ¾ at a step p widens it to 2‖p‖, ρ < ¼ shrinks it to ‖p‖/4. A trial cost that is not
+finite counts as ρ = −∞.
+
+An objective has cost(x), cost_and_gradient(x) (which sets the point of the next two), hessp(z), precondition(r).
+
+The run's whole memory is its `State`: stop, look at it, pickle it, go on; ten iterations and ten more are twenty, byte
+for byte.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..model.checks import as_choice, as_count, as_number
+from ..model.result import Status, Trace
+from .pcg import Step, boundary, dot, predicted_decrease, steihaug
+
+STEPS = ("steihaug", "dogleg")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Each default with its reason.
+
+    step : "steihaug" needs ten to twenty times fewer Hessian products than "dogleg" (the paper's rule).
+    max_iter : outer iterations; 200 outlast the stopping rules below on every scene tried.
+    gtol : stop at ‖g‖ ≤ gtol ‖g₀‖; small, because the cost settles first.
+    ftol : stop when an accepted step gains less than ftol of the cost; far below what any metric sees.
+    xtol : stop when a step is shorter than xtol of x: rounding decides from there on.
+    radius0 : first radius; None is the length of the preconditioned gradient (steihaug), 0.3 ‖x₀‖ (dogleg).
+    eta : least ρ of an accepted step; tiny, since any true decrease is progress.
+    pcg_max_iter : CG steps at most; beyond 30 the directions have lost their conjugacy.
+    pcg_rtol : the largest forcing term; it falls as the square root of ‖g‖/‖g₀‖ for fast final convergence.
+    max_seconds : None, or when to stop.
+    """
+
+    step: str = "steihaug"
+    max_iter: int = 200
+    gtol: float = 1e-8
+    ftol: float = 1e-6
+    xtol: float = 1e-10
+    radius0: float | None = None
+    eta: float = 1e-4
+    pcg_max_iter: int = 30
+    pcg_rtol: float = 0.1
+    max_seconds: float | None = None
+
+    def __post_init__(self):
+        as_choice(self.step, "step", STEPS)
+        as_count(self.max_iter, "max_iter", least=0)
+        as_count(self.pcg_max_iter, "pcg_max_iter")
+        for name in ("gtol", "ftol", "xtol", "eta", "pcg_rtol"):
+            as_number(getattr(self, name), name)
+        for name in ("radius0", "max_seconds"):
+            if getattr(self, name) is not None:
+                as_number(getattr(self, name), name, above=name == "radius0")
+
+
+@dataclass
+class State:
+    """Where a run stands. `status` is None while it may go on."""
+
+    x: np.ndarray
+    cost: float = np.nan
+    radius: float = np.nan
+    first_gradient_norm: float = np.nan
+    n_iter: int = 0
+    n_cost: int = 0
+    n_gradient: int = 0
+    n_hessp: int = 0
+    seconds: float = 0.0
+    status: Status | None = None
+    trace: Trace = field(default_factory=Trace)
+
+
+def minimize(objective, x0, options=None, callback=None):
+    """Minimise `objective` from x0, an array or the `State` of an earlier run.
+
+    Parameters
+    ----------
+    objective : see the module's docstring
+    x0 : array or State
+        A State is continued (in place of a copy) for up to `max_iter` more iterations.
+    options : Options, optional
+    callback : callable(state) -> bool, optional
+        Called at the start and after every iteration; True stops the run.
+
+    Returns
+    -------
+    State
+    """
+    options = options or Options()
+    state = x0 if isinstance(x0, State) else State(np.array(x0, dtype=np.float64))
+    state.status = None
+    before, started = state.seconds, time.perf_counter()
+
+    f, g = objective.cost_and_gradient(state.x)
+    norm = np.sqrt(dot(g, g))
+    if not state.trace:
+        state.cost, state.first_gradient_norm = f, norm
+        state.n_gradient = 1
+        state.radius = _first_radius(objective, state.x, g, options)
+        _record(state, norm, rho=np.nan, cg_iterations=0)
+    if not (np.isfinite(f) and np.isfinite(norm)):
+        state.status = Status.NOT_FINITE
+        return state
+
+    last = state.n_iter + options.max_iter
+    while True:
+        state.seconds = before + time.perf_counter() - started
+        if callback is not None and callback(state):
+            state.status = Status.CALLBACK
+        elif norm <= options.gtol * state.first_gradient_norm:
+            state.status = Status.GRADIENT_SMALL
+        elif state.n_iter >= last:
+            state.status = state.status or Status.MAX_ITERATIONS
+        elif options.max_seconds is not None and state.seconds >= options.max_seconds:
+            state.status = state.status or Status.TIME_LIMIT
+        if state.status is not None:
+            return state
+
+        step = _find_step(objective, g, state, norm, options)
+        trial = state.x + step.p
+        f_trial = objective.cost(trial)
+        rho = (state.cost - f_trial) / step.predicted if np.isfinite(f_trial) and step.predicted > 0.0 else -np.inf
+        state.n_iter += 1
+        state.n_cost += 1
+        state.n_hessp += step.products
+        settled = small_step(step.p, state.x, options.xtol)
+        if rho > options.eta:
+            settled = settled or (Status.COST_SETTLED if state.cost - f_trial <= options.ftol * state.cost else None)
+            state.x = trial
+            state.cost, g = objective.cost_and_gradient(trial)
+            state.n_gradient += 1
+            norm = np.sqrt(dot(g, g))
+        elif step.predicted <= np.finfo(float).eps * abs(state.cost):
+            settled = settled or Status.COST_SETTLED
+        state.radius = next_radius(state.radius, rho, step.length)
+        state.seconds = before + time.perf_counter() - started
+        _record(state, norm, rho=float(rho), cg_iterations=step.iterations)
+        state.status = settled
+
+
+def next_radius(radius, rho, length):
+    """Widen after a step that went as predicted, shrink after one that did not."""
+    if rho > 0.75:
+        return max(radius, 2.0 * length)
+    if rho < 0.25:
+        return 0.25 * min(radius, length) if length > 0.0 else 0.25 * radius
+    return radius
+
+
+def small_step(p, x, xtol):
+    """STEP_SMALL if p is negligible beside x, else None."""
+    return Status.STEP_SMALL if dot(p, p) <= xtol**2 * dot(x, x) else None
+
+
+def _first_radius(objective, x, g, options):
+    if options.radius0 is not None:
+        return float(options.radius0)
+    if options.step == "steihaug":
+        return float(np.sqrt(max(0.0, dot(g, objective.precondition(g))))) or 1.0
+    return 0.3 * float(np.sqrt(dot(x, x))) or 1.0
+
+
+def _find_step(objective, g, state, norm, options):
+    if options.step == "dogleg":
+        return dogleg(g, objective.hessp, objective.precondition, radius=state.radius,
+                      max_iter=options.pcg_max_iter, rtol=options.pcg_rtol)  # fmt: skip
+    rtol = min(options.pcg_rtol, np.sqrt(norm / state.first_gradient_norm))
+    return steihaug(g, objective.hessp, objective.precondition, radius=state.radius,
+                    max_iter=options.pcg_max_iter, rtol=rtol)  # fmt: skip
+
+
+def dogleg(g, hessp, precondition, *, radius, max_iter, rtol):
+    """The paper's step: from the Cauchy point towards the PCG-Newton point, ‖p‖ ≤ radius."""
+    newton = steihaug(g, hessp, precondition, radius=np.inf, max_iter=max_iter, rtol=rtol)
+    Hg = hessp(g)
+    products = newton.products + 1
+
+    def at(p, Hp):
+        length = float(np.sqrt(dot(p, p)))
+        return Step(p, Hp, length, predicted_decrease(g, p, Hp), newton.iterations, products)
+
+    gg, gHg = dot(g, g), dot(g, Hg)
+    to_boundary = radius / np.sqrt(gg) if gg > 0.0 else 0.0
+    along = min(gg / gHg, to_boundary) if gHg > 0.0 else to_boundary
+    cauchy = at(-along * g, -along * Hg)
+    if dot(newton.p, newton.p) <= radius**2:
+        best = at(newton.p, newton.Hp)
+    elif cauchy.length >= radius * (1.0 - 1e-12):
+        best = cauchy
+    else:
+        d, Hd = newton.p - cauchy.p, newton.Hp - cauchy.Hp
+        tau = boundary(dot(cauchy.p, cauchy.p), dot(cauchy.p, d), dot(d, d), radius)
+        best = at(cauchy.p + tau * d, cauchy.Hp + tau * Hd)
+    # A truncated Newton point need not be better than the Cauchy point.
+    return best if best.predicted >= cauchy.predicted else cauchy
+
+
+def _record(state, norm, *, rho, cg_iterations):
+    state.trace.append(
+        cost=state.cost, gradient_norm=float(norm), radius=state.radius, rho=rho, cg_iterations=cg_iterations,
+        seconds=state.seconds,
+    )  # fmt: skip

@@ -1,0 +1,208 @@
+"""The one place that knows Numba: flags, cache directory, serial twin, launch lock.
+
+``@device`` compiles a helper that kernels call. ``@kernel`` compiles a routine that Python calls, twice from the same
+source: a parallel form, and a serial twin for small work, for one thread, and for the moments when another Python
+thread is inside a parallel region (Numba's `workqueue` layer aborts the process if two threads enter one). Kernels own
+their output rows or write a fixed number of partial sums, so both forms give the same bytes for any thread count.
+
+Numba's on-disk cache has three traps, each mended here:
+
+- its index does not tell twins apart: each twin gets a code name of its own;
+- it is stamped with one source file only, so a change in a helper would keep stale machine code: the directory is
+  named after the hash of every kernel source and of the Numba version;
+- a truncated file makes the next process fail: whatever cannot be read is compiled anew.
+
+``FASTCCPD_KERNEL_CACHE=0`` turns the cache off; ``NUMBA_CACHE_DIR`` moves it.
+"""
+
+import hashlib
+import os
+import tempfile
+import threading
+import types
+from pathlib import Path
+
+import numba
+from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
+
+# Below this many floating-point operations a parallel launch costs more than it saves (20-40 us, measured).
+PARALLEL_WORK = 16_000_000
+
+# FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
+_FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+
+KERNELS = []
+
+device = numba.njit(**_FLAGS)
+
+_preparations = {}
+
+
+class Kernel:
+    """A compiled routine: call it for the serial twin, or with `work` (flops) to go parallel where that pays."""
+
+    def __init__(self, function):
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.python = function
+        self.serial = _compile(function, "serial", parallel=False)
+        self.parallel = _compile(function, "parallel", parallel=True)
+        KERNELS.append(self)
+
+    def __call__(self, *args, work=0):
+        if _preparations:
+            _prepare(args)
+        if work >= PARALLEL_WORK and _launch.permitted() and _launch.lock.acquire(blocking=False):
+            try:
+                return self.parallel(*args)
+            finally:
+                _launch.lock.release()
+        return self.serial(*args)
+
+    def __repr__(self):
+        return f"<kernel {self.__name__}>"
+
+
+def before_first_launch(dtype, function):
+    """Have `function` called before the first kernel runs on an array of `dtype`."""
+    _preparations[dtype] = function
+
+
+def _prepare(args):
+    with _preparing:
+        for dtype in {arg.dtype for arg in args if hasattr(arg, "dtype")} & _preparations.keys():
+            _preparations[dtype]()
+            del _preparations[dtype]
+
+
+_preparing = threading.Lock()
+
+
+def kernel(function):
+    """Compile `function` as a `Kernel`: lazily, for float32 and float64, cached on disk."""
+    return Kernel(function)
+
+
+class _Launch:
+    """Who may start a parallel region: one Python thread at a time, and no child forked after a launch."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.happened = self.forbidden = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def permitted(self):
+        if self.forbidden or numba.config.DISABLE_JIT or numba.get_num_threads() == 1:
+            return False
+        self.happened = True
+        return True
+
+    def _after_fork(self):
+        # OpenMP's pool does not survive a fork: a child of a process that used it runs serially.
+        self.forbidden = self.happened
+        self.lock = threading.Lock()
+
+
+_launch = _Launch()
+
+
+class _ForgivingCache(FunctionCache):
+    """A cache that compiles anew whatever it cannot read or write."""
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a torn pickle raises nearly anything
+            self._discard()
+            return None
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        except Exception:
+            self._discard()
+
+    def _discard(self):
+        try:
+            self.flush()
+        except OSError:
+            self.disable()
+
+
+def _compile(function, twin, *, parallel):
+    """Compile one twin under a name of its own."""
+    if numba.config.DISABLE_JIT:
+        return function
+    copy = _renamed(function, twin)
+    dispatcher = numba.njit(parallel=parallel, **_FLAGS)(copy)
+    _use_cache(dispatcher, copy)
+    return dispatcher
+
+
+_callbacks = []  # machine code lives as long as its CFunc
+
+
+def callback(function, name, signature):
+    """Compile `function` for callers outside Numba's own conventions; the result has an `address`."""
+    copy = _renamed(function, name)
+    compiled = CFunc(copy, (signature.args, signature.return_type), locals={}, options=_FLAGS)
+    _use_cache(compiled, copy)
+    compiled.compile()
+    _callbacks.append(compiled)
+    return compiled
+
+
+def _renamed(function, suffix):
+    """A copy of `function` whose code carries a name of its own, and so a cache slot of its own."""
+    name = f"{function.__name__}_{suffix}"
+    code = function.__code__.replace(co_name=name, co_qualname=name)
+    copy = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    copy.__module__, copy.__doc__ = function.__module__, function.__doc__
+    return copy
+
+
+def _use_cache(compiled, function):
+    if _CACHE_DIRECTORY is None:
+        return
+    users_choice = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_CACHE_DIRECTORY)
+    try:
+        compiled._cache = _ForgivingCache(function)
+    finally:
+        numba.config.CACHE_DIR = users_choice
+
+
+def _source_key():
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _cache_directory():
+    """A private, writable directory for this very version of the kernels, or None."""
+    # Bounds-checked code must neither be taken from the cache nor left in it.
+    if os.environ.get("FASTCCPD_KERNEL_CACHE") == "0" or numba.config.BOUNDSCHECK or numba.config.DISABLE_JIT:
+        return None
+    if numba.config.CACHE_DIR:
+        bases = [Path(numba.config.CACHE_DIR)]
+    else:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "fastccpd"
+        user = os.getuid() if hasattr(os, "getuid") else "user"
+        bases = [home, Path(tempfile.gettempdir()) / f"fastccpd-{user}"]
+    for base in bases:
+        path = base / f"kernels-{_source_key()}"
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=path).close()
+        except OSError:
+            continue
+        # Cache files are pickles: never load one that another user may have written.
+        if not hasattr(os, "getuid") or path.stat().st_uid == os.getuid():
+            return path
+    return None
+
+
+_CACHE_DIRECTORY = _cache_directory()

@@ -1,0 +1,157 @@
+"""MTTKRP: a tensor times the Khatri-Rao product of the factors of its other modes, which is never formed.
+
+With Y of size (I, J, K) and factors A, B, C,
+
+    M0[i] = sum_jk Y[i,j,k] B[j] * C[k]      M1[j] = sum_ik Y[i,j,k] A[i] * C[k]      M2[k] = sum_ij Y[i,j,k] A[i] * B[j]
+
+All three need only two small matrix products for each row i of the image, one read of Y, 4 I J K R flops:
+
+    T = Y[i] C     M1 += T * A[i]
+    Z = Y[i]' B    M2 += Z * A[i]     M0[i] = sum_k Z[k] * C[k]
+
+and neither T nor Z leaves the registers: the sums on the right are the epilogues of the tiles (`_simd.py`). Columns j
+are taken in blocks, outermost, so that B's and M1's rows stay in the first-level cache while the rows i pass by.
+"""
+
+import threading
+
+import numpy as np
+from numba import prange
+
+from ._arrays import aligned, check_factors, check_tensor, deliver, readonly
+from ._jit import PARALLEL_WORK, kernel
+from ._simd import DOT, SCALE, padded, panel
+
+COLUMN_BLOCK = 128
+MODE0, MODE1, MODE2 = 1, 2, 4
+ALL_MODES = MODE0 | MODE1 | MODE2
+
+# One launch is kept to about a quarter of a second, so that Ctrl-C is answered.
+_SLAB_FLOPS = 8e9
+
+# A workspace larger than this is given back after the call.
+_KEPT_BYTES = 4_000_000
+
+
+@kernel
+def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
+    """Add the MTTKRPs of the chosen `modes`.
+
+    (I,J,K),(I,R),(J,R),(K,R),()->(I,R),(J,R),(K,R); scratch (blocks,J,R),(blocks,K,R)
+    M0[i] += sum_jk Y B*C, M1[j] += sum_ik Y A*C, M2[k] += sum_ij Y A*B. R is padded; M0, M1, M2, part2 are float64.
+    """
+    I, J, K = Y.shape
+    blocks = part1.shape[0]
+    epilogue = (SCALE if modes & MODE2 else 0) + (DOT if modes & MODE0 else 0)
+    for block in prange(blocks):
+        part1[block] = 0
+        part2[block] = 0
+        for j in range(0, J, COLUMN_BLOCK):
+            stop = min(J, j + COLUMN_BLOCK)
+            for i in range(I * block // blocks, I * (block + 1) // blocks):
+                if modes & MODE1:
+                    panel(Y[i, j:stop], False, C, SCALE, A[i], part1[block, j:stop], B, part1[block, 0])
+                if epilogue:
+                    panel(Y[i, j:stop], True, B[j:stop], epilogue, A[i], part2[block], C, M0[i])
+    for piece in prange(blocks):
+        for block in range(blocks):
+            for j in range(J * piece // blocks, J * (piece + 1) // blocks):
+                for r in range(M1.shape[1]):
+                    M1[j, r] += part1[block, j, r]
+            for k in range(K * piece // blocks, K * (piece + 1) // blocks):
+                for r in range(M2.shape[1]):
+                    M2[k, r] += part2[block, k, r]
+
+
+class Scratch:
+    """Partial sums for `mttkrp_add`: their number depends on the shape alone, so results do not depend on threads."""
+
+    def __init__(self, shape, width, dtype):
+        rows, cols, bands = shape
+        self.row_flops = 4.0 * cols * bands * width
+        self.slab = max(1, int(_SLAB_FLOPS // max(1, self.row_flops)))
+        # Below the parallel threshold nobody shares the work. Above it a block is worth its partial sums from about
+        # two million flops on, and sixteen keep memory small.
+        flops = rows * self.row_flops
+        blocks = 1 if flops < PARALLEL_WORK else min(16, rows, int(flops / 2e6))
+        self.part1 = aligned((blocks, cols, width), dtype)
+        self.part2 = aligned((blocks, bands, width), np.float64)
+
+
+def mttkrp_into(Y, A, B, C, M, scratch, modes=ALL_MODES):
+    """Overwrite the stacked (I+J+K, R) float64 array M with the MTTKRPs: the objective's entrance.
+
+    Y, A, B, C are read-only, of one dtype, padded; `scratch` is made once for their shape.
+    """
+    I, J, _ = Y.shape
+    M[...] = 0
+    M0, M1, M2 = M[:I], M[I : I + J], M[I + J :]
+    for i in range(0, I, scratch.slab):
+        rows = slice(i, min(I, i + scratch.slab))
+        work = scratch.row_flops * (rows.stop - rows.start)
+        mttkrp_add(Y[rows], A[rows], B, C, modes, M0[rows], M1, M2, scratch.part1, scratch.part2, work=work)
+
+
+class _Workspace(threading.local):
+    """The padded arrays of the last call in this thread: on small tensors, allocating them costs more than the sums."""
+
+    key = None
+
+    def prepare(self, shape, rank, dtype):
+        if self.key != (shape, rank, dtype):
+            width = padded(rank, dtype)
+            self.factors = aligned((sum(shape), width), dtype)
+            self.inputs = [readonly(part) for part in self.split(self.factors, shape)]
+            self.M = aligned((sum(shape), width), np.float64)
+            self.scratch = Scratch(shape, width, dtype)
+            self.key = (shape, rank, dtype)
+
+    @staticmethod
+    def split(stack, shape):
+        return stack[: shape[0]], stack[shape[0] : shape[0] + shape[1]], stack[shape[0] + shape[1] :]
+
+
+_workspace = _Workspace()
+
+
+def _mttkrp(tensor, factors, modes):
+    Y = check_tensor(tensor)
+    matrices = check_factors(factors, shape=Y.shape)
+    rank = matrices[0].shape[1]
+    _workspace.prepare(Y.shape, rank, Y.dtype)
+    np.concatenate(matrices, out=_workspace.factors[:, :rank], casting="same_kind")
+    mttkrp_into(Y, *_workspace.inputs, _workspace.M, _workspace.scratch, modes)
+    results = [part[:, :rank].astype(Y.dtype) for part in _workspace.split(_workspace.M, Y.shape)]
+    if _workspace.M.nbytes + _workspace.scratch.part1.nbytes > _KEPT_BYTES:
+        _workspace.key = _workspace.factors = _workspace.inputs = _workspace.M = _workspace.scratch = None
+    return results
+
+
+def mttkrp(tensor, factors, mode, out=None):
+    """Matricised tensor times Khatri-Rao product along one mode.
+
+    Parameters
+    ----------
+    tensor : (I, J, K) array, float32 or float64, C order
+    factors : three matrices (I, R), (J, R), (K, R); the one of `mode` is not used
+    mode : 0, 1 or 2
+    out : array of the result's shape, optional
+
+    Returns
+    -------
+    (I, R), (J, R) or (K, R) array of the tensor's dtype
+    """
+    if mode not in (0, 1, 2):
+        raise ValueError(f"mode: got {mode!r}; 0, 1 or 2 is needed")
+    return deliver(_mttkrp(tensor, factors, 1 << mode)[mode], out)
+
+
+def mttkrp_all(tensor, factors, out=None):
+    """The MTTKRPs along all three modes in one pass over the tensor: (M0, M1, M2).
+
+    Parameters are those of `mttkrp`; `out` is a sequence of three arrays.
+    """
+    results = _mttkrp(tensor, factors, ALL_MODES)
+    outs = out if out is not None else (None, None, None)
+    return tuple(deliver(m, o, f"out[{n}]") for n, (m, o) in enumerate(zip(results, outs, strict=True)))
+

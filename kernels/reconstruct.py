@@ -1,0 +1,137 @@
+"""The model tensor [[A, B, C]]: rendered block by block, or compared with data without ever being whole.
+
+For one row i of the image, [[A, B, C]][i] = (B * A[i]) C', a product of depth R whose vectors run along the bands, so C
+is passed transposed, (R, K), its bands padded to whole vectors. Columns are taken in blocks that stay in cache.
+"""
+
+import numpy as np
+from numba import prange
+
+from ._arrays import aligned, check_factors, check_tensor, deliver, pad, readonly
+from ._jit import device, kernel
+from ._simd import STORE, VECTOR_BYTES, padded, panel
+
+COLUMN_BLOCK = 64
+
+# Rows whose squared residuals are summed into one partial sum: fixed, so that the total does not depend on threads.
+ROWS_PER_SUM = 4
+
+
+@device
+def _scratch(rows, width, like):
+    """An aligned (rows, width) array of the dtype of `like`."""
+    lanes = VECTOR_BYTES // like.itemsize
+    buffer = np.empty(rows * width + lanes, like.dtype)
+    start = (-buffer.ctypes.data % VECTOR_BYTES) // like.itemsize
+    return buffer[start : start + rows * width].reshape(rows, width)
+
+
+@device
+def _model_block(a, B, Ct, scaled, model):
+    """model = (B * a) Ct for one block of columns."""
+    for j in range(B.shape[0]):
+        for r in range(B.shape[1]):
+            scaled[j, r] = B[j, r] * a[r]
+    panel(scaled, False, Ct, STORE, Ct[0], model, Ct, model[0])
+
+
+@kernel
+def render(A, B, Ct, out):
+    """The model tensor.
+
+    (I,R),(J,R),(R,K)->(I,J,K)
+    out[i,j,k] = sum_r A[i,r] B[j,r] Ct[r,k]. Ct's bands are padded, out's are not.
+    """
+    I, J, K = out.shape
+    for i in prange(I):
+        scaled = _scratch(COLUMN_BLOCK, B.shape[1], B)
+        model = _scratch(COLUMN_BLOCK, Ct.shape[1], B)
+        for j in range(0, J, COLUMN_BLOCK):
+            n = min(J - j, COLUMN_BLOCK)
+            _model_block(A[i], B[j : j + n], Ct, scaled[:n], model[:n])
+            for m in range(n):
+                for k in range(K):
+                    out[i, j + m, k] = model[m, k]
+
+
+@kernel
+def residual_sums(Y, A, B, Ct, sums):
+    """Squared residuals of the model, summed for each group of rows.
+
+    (I,J,K),(I,R),(J,R),(R,K)->(ceil(I / ROWS_PER_SUM))
+    sums[n] = sum over the group's i, and j, k, of (Y - sum_r A B Ct)^2. Ct's bands are padded; sums is float64.
+    """
+    I, J, K = Y.shape
+    for group in prange(sums.shape[0]):
+        scaled = _scratch(COLUMN_BLOCK, B.shape[1], B)
+        model = _scratch(COLUMN_BLOCK, Ct.shape[1], B)
+        # One sum a band: independent chains, which the compiler may run side by side.
+        total = np.zeros(K, np.float64)
+        for i in range(group * ROWS_PER_SUM, min(I, (group + 1) * ROWS_PER_SUM)):
+            for j in range(0, J, COLUMN_BLOCK):
+                n = min(J - j, COLUMN_BLOCK)
+                _model_block(A[i], B[j : j + n], Ct, scaled[:n], model[:n])
+                for m in range(n):
+                    for k in range(K):
+                        difference = np.float64(Y[i, j + m, k] - model[m, k])
+                        total[k] += difference * difference
+        sums[group] = total.sum()
+
+
+def residual_norm2_of(Y, A, B, Ct):
+    """||Y - [[A, B, C]]||^2 for read-only arrays of one dtype, Ct = C' padded: the objective's entrance."""
+    I, J, K = Y.shape
+    sums = np.empty(-(-I // ROWS_PER_SUM))
+    work = 2.0 * J * K * A.shape[1]
+    slab = max(1, int(8e9 // (work * ROWS_PER_SUM))) * ROWS_PER_SUM
+    for i in range(0, I, slab):
+        rows, groups = slice(i, min(I, i + slab)), slice(i // ROWS_PER_SUM, -(-min(I, i + slab) // ROWS_PER_SUM))
+        residual_sums(Y[rows], A[rows], B, Ct, sums[groups], work=work * (rows.stop - rows.start))
+    return float(sums.sum())
+
+
+def residual_norm2(tensor, factors):
+    """||tensor - [[A, B, C]]||^2, streamed: the model tensor is never formed.
+
+    Parameters
+    ----------
+    tensor : (I, J, K) array, float32 or float64, C order
+    factors : three matrices (I, R), (J, R), (K, R)
+    """
+    Y = check_tensor(tensor)
+    A, B, C = check_factors(factors, shape=Y.shape)
+    return residual_norm2_of(Y, pad(A, Y.dtype), pad(B, Y.dtype), transposed(C, Y.dtype))
+
+
+def transposed(C, dtype, out=None):
+    """C' with its bands padded to whole vectors and its rank rows to the padded rank, as `render` wants it."""
+    bands, rank = C.shape
+    if out is None:
+        out = aligned((padded(rank, dtype), padded(bands, dtype)), dtype)
+    out[:rank, :bands] = C.T
+    return readonly(out)
+
+
+def reconstruct(factors, rows=None, cols=None, bands=None, dtype=None, out=None):
+    """The tensor [[A, B, C]], whole or a block of it.
+
+    Parameters
+    ----------
+    factors : three matrices (I, R), (J, R), (K, R)
+    rows, cols, bands : slice or index array, optional
+        The block; None takes the whole axis.
+    dtype : float32 or float64, optional
+        Default: that of the factors.
+    out : array of the block's shape, C order, optional
+    """
+    everything = slice(None)
+    chosen = zip(check_factors(factors), (rows, cols, bands), strict=True)
+    A, B, C = (np.atleast_2d(f[everything if part is None else part]) for f, part in chosen)
+    if dtype is None:
+        dtype = np.result_type(A, B, C, np.float32)
+    shape = (len(A), len(B), len(C))
+    direct = out is not None and out.dtype == dtype and out.flags.c_contiguous and out.shape == shape
+    block = out if direct else np.empty(shape, dtype)
+    work = 2.0 * np.prod(shape, dtype=float) * A.shape[1]
+    render(pad(A, dtype), pad(B, dtype), transposed(C, dtype), block, work=work)
+    return block if direct else deliver(block, out)
