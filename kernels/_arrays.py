@@ -4,15 +4,16 @@ import math
 
 import numpy as np
 
-from ._simd import VECTOR_BYTES, padded
+from ._jit import ALIGNMENT
+from ._simd import padded
 
 
 def aligned(shape, dtype):
     """A zeroed C-ordered array that starts on a vector boundary (an unaligned one costs a tile a third of its speed)."""
     count = math.prod(shape)
     itemsize = np.dtype(dtype).itemsize
-    buffer = np.zeros(count * itemsize + VECTOR_BYTES, np.uint8)
-    start = -buffer.ctypes.data % VECTOR_BYTES
+    buffer = np.zeros(count * itemsize + ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % ALIGNMENT
     return buffer[start : start + count * itemsize].view(dtype).reshape(shape)
 
 

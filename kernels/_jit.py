@@ -19,15 +19,21 @@ import hashlib
 import os
 import tempfile
 import threading
+import time
 import types
 from pathlib import Path
 
 import numba
+import numpy as np
+from numba import prange
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 
-# Below this many floating-point operations a parallel launch costs more than it saves (20-40 us, measured).
-PARALLEL_WORK = 16_000_000
+# Work below this is never shared. Above it, it is where a launch, timed once on this machine with its threading layer
+# and wait policy (3 us for a spinning OpenMP pool, 60 us for a sleeping one, 140 us for workqueue), is worth it.
+LEAST_PARALLEL_WORK = 3_000_000
+_SERIAL_FLOPS_PER_SECOND = 5e10
+_LAUNCHES_WORTH = 4
 
 # FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
 _FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
@@ -35,6 +41,18 @@ _FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 KERNELS = []
 
 device = numba.njit(**_FLAGS)
+
+# The widest vector registers there are: arrays that start on such a boundary are read a third faster.
+ALIGNMENT = 64
+
+
+@device
+def scratch(rows, width, like):
+    """An uninitialised aligned (rows, width) array of the dtype of `like`, for use inside kernels."""
+    buffer = np.empty(rows * width + ALIGNMENT // like.itemsize, like.dtype)
+    start = (-buffer.ctypes.data % ALIGNMENT) // like.itemsize
+    return buffer[start : start + rows * width].reshape(rows, width)
+
 
 _preparations = {}
 
@@ -53,9 +71,10 @@ class Kernel:
     def __call__(self, *args, work=0):
         if _preparations:
             _prepare(args)
-        if work >= PARALLEL_WORK and _launch.permitted() and _launch.lock.acquire(blocking=False):
+        if work >= LEAST_PARALLEL_WORK and _launch.permitted() and _launch.lock.acquire(blocking=False):
             try:
-                return self.parallel(*args)
+                if _launch.pays(work):
+                    return self.parallel(*args)
             finally:
                 _launch.lock.release()
         return self.serial(*args)
@@ -90,6 +109,7 @@ class _Launch:
     def __init__(self):
         self.lock = threading.Lock()
         self.happened = self.forbidden = False
+        self.seconds = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -98,6 +118,18 @@ class _Launch:
             return False
         self.happened = True
         return True
+
+    def pays(self, work):
+        """Whether `work` flops are worth a launch; the caller holds the lock."""
+        if self.seconds is None:
+            counts = np.zeros(2)
+            times = []
+            for _ in range(21):
+                start = time.perf_counter()
+                _nearly_nothing.parallel(counts)
+                times.append(time.perf_counter() - start)
+            self.seconds = sorted(times)[len(times) // 2]
+        return work > _LAUNCHES_WORTH * self.seconds * _SERIAL_FLOPS_PER_SECOND
 
     def _after_fork(self):
         # OpenMP's pool does not survive a fork: a child of a process that used it runs serially.
@@ -206,3 +238,14 @@ def _cache_directory():
 
 
 _CACHE_DIRECTORY = _cache_directory()
+
+
+@kernel
+def _nearly_nothing(counts):
+    """Count launches.
+
+    (n)->(n)
+    counts += 1: what a launch costs by itself.
+    """
+    for n in prange(counts.shape[0]):
+        counts[n] += 1

@@ -1,7 +1,11 @@
 """Many small Cholesky factorisations at once: one R x R block for each row of a factor.
 
-Blocks are interleaved, (groups, R, R, LANES): entry (r, s) of LANES blocks lies side by side, so that every scalar step
-of the textbook algorithm is one vector instruction, whatever R is. The last group is filled up with identity blocks.
+Blocks are interleaved, (groups, R*R*LANES): entry (r, s) of LANES blocks lies side by side at offset (r R + s) LANES, so
+that every scalar step of the textbook algorithm is one vector instruction, whatever R is (`_lanes.py`). The last group
+is filled up with identity blocks. Only lower triangles are used; the diagonal holds reciprocal pivots.
+
+A preconditioner's factors may be kept in float32: M = L L' with the rounded L is still exactly symmetric and positive
+definite, and solving is bound by reading L. For its range's sake each block is first divided by its mean diagonal.
 
 A pivot that is not positive (a row that no data see) gives a zero in place of its reciprocal: the solve leaves that
 coordinate at zero instead of dividing by it.
@@ -11,112 +15,195 @@ import numpy as np
 from numba import prange
 
 from ._arrays import aligned, deliver, readonly
-from ._jit import device, kernel
+from ._jit import device, kernel, scratch
+from ._lanes import LANES, fill, load, multiply, multiply_add, negate, reciprocal_root, store
 
-LANES = 8
+# Columns whose sums stay in registers together: more would spill.
+_COLUMNS = 4
 
 
 @device
-def _factor(L):
+def _four_entries(L, R, r, s):
+    """L[r, s:s+4] of a row below the diagonal block at s, in registers from the first product to the last."""
+    row, at = r * R * LANES, (r * R + s) * LANES
+    c0, c1, c2, c3 = s * R * LANES, (s + 1) * R * LANES, (s + 2) * R * LANES, (s + 3) * R * LANES
+    a0, a1 = load(L, at), load(L, at + LANES)
+    a2, a3 = load(L, at + 2 * LANES), load(L, at + 3 * LANES)
+    for k in range(0, s * LANES, LANES):
+        x = negate(load(L, row + k))
+        a0 = multiply_add(x, load(L, c0 + k), a0)
+        a1 = multiply_add(x, load(L, c1 + k), a1)
+        a2 = multiply_add(x, load(L, c2 + k), a2)
+        a3 = multiply_add(x, load(L, c3 + k), a3)
+    k = s * LANES
+    x = multiply(a0, load(L, c0 + k))
+    store(L, at, x)
+    x = negate(x)
+    a1 = multiply_add(x, load(L, c1 + k), a1)
+    a2 = multiply_add(x, load(L, c2 + k), a2)
+    a3 = multiply_add(x, load(L, c3 + k), a3)
+    k += LANES
+    x = multiply(a1, load(L, c1 + k))
+    store(L, at + LANES, x)
+    x = negate(x)
+    a2 = multiply_add(x, load(L, c2 + k), a2)
+    a3 = multiply_add(x, load(L, c3 + k), a3)
+    k += LANES
+    x = multiply(a2, load(L, c2 + k))
+    store(L, at + 2 * LANES, x)
+    a3 = multiply_add(negate(x), load(L, c3 + k), a3)
+    store(L, at + 3 * LANES, multiply(a3, load(L, c3 + k + LANES)))
+
+
+@device
+def _one_entry(L, R, r, s):
+    """L[r, s] from the entries to its left; on the diagonal, the reciprocal pivot."""
+    row, column = r * R * LANES, s * R * LANES
+    even, odd = load(L, row + s * LANES), fill(0.0)
+    for k in range(0, (s - s % 2) * LANES, 2 * LANES):
+        even = multiply_add(negate(load(L, row + k)), load(L, column + k), even)
+        odd = multiply_add(negate(load(L, row + k + LANES)), load(L, column + k + LANES), odd)
+    if s % 2:
+        k = (s - 1) * LANES
+        odd = multiply_add(negate(load(L, row + k)), load(L, column + k), odd)
+    total = multiply_add(fill(1.0), even, odd)
+    if r == s:
+        store(L, row + s * LANES, reciprocal_root(total))
+    else:
+        store(L, row + s * LANES, multiply(total, load(L, column + s * LANES)))
+
+
+@device
+def _factor(L, R):
     """In place: the lower triangle of L becomes the Cholesky factor, its diagonal the reciprocal pivots."""
-    R = L.shape[0]
-    for k in range(R):
-        for n in range(LANES):
-            pivot = L[k, k, n]
-            L[k, k, n] = 1.0 / np.sqrt(pivot) if pivot > 0.0 else 0.0
-        for r in range(k + 1, R):
-            for n in range(LANES):
-                L[r, k, n] *= L[k, k, n]
-            for s in range(k + 1, r + 1):
-                for n in range(LANES):
-                    L[r, s, n] -= L[r, k, n] * L[s, k, n]
+    for s in range(0, R, _COLUMNS):
+        stop = min(R, s + _COLUMNS)
+        for r in range(s, stop):
+            for column in range(s, r + 1):
+                _one_entry(L, R, r, column)
+        # Below the diagonal block there are rows only if it is whole.
+        for r in range(stop, R):
+            _four_entries(L, R, r, s)
+
+
+@device
+def _keep(work, R, L):
+    """Round the lower triangle into its place."""
+    for r in range(R):
+        for at in range(r * R * LANES, (r * R + r + 1) * LANES, LANES):
+            store(L, at, load(work, at))
 
 
 @kernel
-def factor_scaled_blocks(coefficients, Q, slope, diagonal, damping, L):
+def factor_scaled_blocks(coefficients, Q, slope, diagonal, damping, L, means):
     """Assemble and factor the blocks of a preconditioner.
 
-    (n,T),(T,R,R),(n,R),(n,R),()->(groups,R,R,LANES)
-    block_i = D_i (sum_t coefficients[i,t] Q[t]) D_i + diag(diagonal_i), D_i = diag(slope_i), plus `damping` times the
-    block's own mean diagonal on its diagonal.
+    (n,T),(T,R,R),(n,R),(n,R),()->(groups,R*R*LANES),(groups*LANES)
+    block_i = D_i (sum_t coefficients[i,t] Q[t]) D_i + diag(diagonal_i), D_i = diag(slope_i); means = its mean diagonal,
+    L L' = block / mean + damping I.
     """
     rows, R = slope.shape
     for group in prange(L.shape[0]):
         first = group * LANES
-        for n in range(LANES):
-            i = first + n
-            if i >= rows:
-                for r in range(R):
-                    L[group, r, : r + 1, n] = 0
-                    L[group, r, r, n] = 1
-                continue
+        shares = np.zeros(Q.shape[0] * LANES)
+        slopes = np.zeros(R * LANES)
+        diagonals = np.ones(R * LANES)
+        work = scratch(R, R * LANES, slope).reshape(-1)
+        for n in range(min(LANES, rows - first)):
+            for t in range(Q.shape[0]):
+                shares[t * LANES + n] = coefficients[first + n, t]
             for r in range(R):
-                for s in range(r + 1):
-                    total = 0.0
-                    for t in range(Q.shape[0]):
-                        total += coefficients[i, t] * Q[t, r, s]
-                    L[group, r, s, n] = slope[i, r] * total * slope[i, s]
-                L[group, r, r, n] += diagonal[i, r]
+                slopes[r * LANES + n] = slope[first + n, r]
+                diagonals[r * LANES + n] = diagonal[first + n, r]
+        # The mean diagonals first: sum_r slope_r^2 (sum_t c_t Q_t[r,r]) + diagonal_r.
+        for n in range(LANES):
             trace = 0.0
             for r in range(R):
-                trace += L[group, r, r, n]
+                weight = 0.0
+                for t in range(Q.shape[0]):
+                    weight += shares[t * LANES + n] * Q[t, r, r]
+                trace += slopes[r * LANES + n] ** 2 * weight + diagonals[r * LANES + n]
+            means[first + n] = trace / R if trace > 0.0 else 1.0
+            root = 1.0 / np.sqrt(means[first + n])
             for r in range(R):
-                L[group, r, r, n] += damping * trace / R
-        _factor(L[group])
+                slopes[r * LANES + n] *= root
+                diagonals[r * LANES + n] = diagonals[r * LANES + n] / means[first + n] + damping
+        for r in range(R):
+            for s in range(r + 1):
+                total = fill(0.0)
+                for t in range(Q.shape[0]):
+                    total = multiply_add(load(shares, t * LANES), fill(Q[t, r, s]), total)
+                total = multiply(multiply(total, load(slopes, r * LANES)), load(slopes, s * LANES))
+                if s == r:
+                    total = multiply_add(fill(1.0), load(diagonals, r * LANES), total)
+                store(work, (r * R + s) * LANES, total)
+        _factor(work, R)
+        _keep(work, R, L[group])
 
 
 @kernel
 def factor_blocks(blocks, L):
     """Cholesky factors of symmetric blocks.
 
-    (n,R,R)->(groups,R,R,LANES)
+    (n,R,R)->(groups,R*R*LANES)
     L L' = block, interleaved; reciprocal pivots on the diagonal.
     """
     rows, R = blocks.shape[0], blocks.shape[1]
     for group in prange(L.shape[0]):
+        work = scratch(R, R * LANES, blocks).reshape(-1)
         for n in range(LANES):
             i = group * LANES + n
             for r in range(R):
                 for s in range(r + 1):
-                    L[group, r, s, n] = blocks[i, r, s] if i < rows else np.float64(r == s)
-        _factor(L[group])
+                    work[(r * R + s) * LANES + n] = blocks[i, r, s] if i < rows else np.float64(r == s)
+        _factor(work, R)
+        _keep(work, R, L[group])
 
 
 @kernel
-def solve_blocks(L, b, x):
+def solve_blocks(L, means, b, x):
     """Solve with every block.
 
-    (groups,R,R,LANES),(n,R)->(n,R)
-    x_i = (L_i L_i')^-1 b_i.
+    (groups,R*R*LANES),(groups*LANES),(n,R)->(n,R)
+    x_i = (means_i L_i L_i')^-1 b_i.
     """
     rows, R = b.shape
     for group in prange(L.shape[0]):
-        y = np.zeros((R, LANES), L.dtype)
+        y = scratch(R, LANES, b).reshape(-1)
+        y[:] = 0
+        factor = L[group]
         first = group * LANES
         filled = min(LANES, rows - first)
         for n in range(filled):
             for r in range(R):
-                y[r, n] = b[first + n, r]
+                y[r * LANES + n] = b[first + n, r] / means[first + n]
         for r in range(R):
-            for n in range(LANES):
-                y[r, n] *= L[group, r, r, n]
-            for s in range(r + 1, R):
-                for n in range(LANES):
-                    y[s, n] -= L[group, s, r, n] * y[r, n]
+            # Two sums, so that each multiply-add need not wait for the one before.
+            even, odd = load(y, r * LANES), fill(0.0)
+            row = r * R * LANES
+            for s in range(0, (r - r % 2) * LANES, 2 * LANES):
+                even = multiply_add(negate(load(factor, row + s)), load(y, s), even)
+                odd = multiply_add(negate(load(factor, row + s + LANES)), load(y, s + LANES), odd)
+            if r % 2:
+                odd = multiply_add(negate(load(factor, row + (r - 1) * LANES)), load(y, (r - 1) * LANES), odd)
+            total = multiply_add(fill(1.0), even, odd)
+            store(y, r * LANES, multiply(total, load(factor, row + r * LANES)))
         for r in range(R - 1, -1, -1):
-            for n in range(LANES):
-                y[r, n] *= L[group, r, r, n]
-            for s in range(r):
-                for n in range(LANES):
-                    y[s, n] -= L[group, r, s, n] * y[r, n]
+            row = r * R * LANES
+            found = multiply(load(y, r * LANES), load(factor, row + r * LANES))
+            store(y, r * LANES, found)
+            minus = negate(found)
+            for s in range(0, r * LANES, LANES):
+                store(y, s, multiply_add(minus, load(factor, row + s), load(y, s)))
         for n in range(filled):
             for r in range(R):
-                x[first + n, r] = y[r, n]
+                x[first + n, r] = y[r * LANES + n]
 
 
 def interleaved(rows, rank, dtype=np.float64):
-    """Room for the factors of `rows` blocks."""
-    return aligned((-(-rows // LANES), rank, rank, LANES), dtype)
+    """Room for the factors of `rows` blocks, and for their means."""
+    groups = -(-rows // LANES)
+    return aligned((groups, rank * rank * LANES), dtype), np.ones(groups * LANES)
 
 
 def block_cholesky(blocks):
@@ -124,18 +211,20 @@ def block_cholesky(blocks):
     blocks = np.asarray(blocks)
     if blocks.ndim != 3 or blocks.shape[1] != blocks.shape[2]:
         raise ValueError(f"blocks: got shape {blocks.shape}; (n, R, R) is needed")
-    blocks = np.ascontiguousarray(blocks, dtype=np.result_type(blocks, np.float32))
-    L = interleaved(blocks.shape[0], blocks.shape[1], blocks.dtype)
-    factor_blocks(readonly(blocks), L, work=len(blocks) * blocks.shape[1] ** 3 / 3)
+    L, _ = interleaved(blocks.shape[0], blocks.shape[1])
+    work = len(blocks) * blocks.shape[1] ** 3 / 3
+    factor_blocks(readonly(np.ascontiguousarray(blocks, np.float64)), L, work=work)
     return L
 
 
 def block_solve(factored, rhs, out=None):
-    """Solve for every row of `rhs` (n, R) with its own block, factored by `block_cholesky`."""
+    """Solve for every row of `rhs` (n, R) with its own block, factored by `block_cholesky`; in float64."""
     rhs = np.asarray(rhs)
-    groups, rank = factored.shape[:2]
-    if rhs.ndim != 2 or rhs.shape[1] != rank or -(-rhs.shape[0] // LANES) != groups:
-        raise ValueError(f"rhs: got shape {rhs.shape}; {rank} columns and at most {groups * LANES} rows are needed")
-    x = np.empty(rhs.shape, factored.dtype)
-    solve_blocks(readonly(factored), readonly(np.ascontiguousarray(rhs, factored.dtype)), x, work=2.0 * rhs.size * rank)
+    groups = -(-rhs.shape[0] // LANES)
+    if rhs.ndim != 2 or factored.shape != (groups, rhs.shape[1] ** 2 * LANES):
+        raise ValueError(f"rhs: got shape {rhs.shape}; a row for each block and a column for each of its rows are needed")
+    x = np.empty(rhs.shape)
+    ones = readonly(np.ones(groups * LANES))
+    b = readonly(np.ascontiguousarray(rhs, np.float64))
+    solve_blocks(readonly(factored), ones, b, x, work=2.0 * rhs.size * rhs.shape[1])
     return deliver(x, out)

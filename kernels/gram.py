@@ -7,26 +7,32 @@ product of the two other factors.
 import numpy as np
 
 from ._arrays import aligned, check_factors, deliver, pad
-from ._jit import kernel
+from ._jit import device, kernel
 from ._simd import STORE, panel
 
 
-@kernel
-def grams(U0, U1, U2, S, Q):
-    """Gramians of three factors and their pairwise Hadamard products.
-
-    (I,R),(J,R),(K,R)->(3,R,R),(3,R,R)
-    S[n] = U_n' U_n; Q[0] = S[1]*S[2], Q[1] = S[0]*S[2], Q[2] = S[0]*S[1].
-    """
-    panel(U0, True, U0, STORE, U0[0], S[0], U0, S[0, 0])
-    panel(U1, True, U1, STORE, U1[0], S[1], U1, S[1, 0])
-    panel(U2, True, U2, STORE, U2[0], S[2], U2, S[2, 0])
+@device
+def gramians(I, J, U, S, Q):
+    """S and Q of three stacked factors."""
+    panel(U[:I], True, U[:I], STORE, U[0], S[0], U, S[0, 0])
+    panel(U[I : I + J], True, U[I : I + J], STORE, U[0], S[1], U, S[1, 0])
+    panel(U[I + J :], True, U[I + J :], STORE, U[0], S[2], U, S[2, 0])
     R = S.shape[1]
     for r in range(R):
         for s in range(R):
             Q[0, r, s] = S[1, r, s] * S[2, r, s]
             Q[1, r, s] = S[0, r, s] * S[2, r, s]
             Q[2, r, s] = S[0, r, s] * S[1, r, s]
+
+
+@kernel
+def grams(I, J, U, S, Q):
+    """Gramians of three stacked factors and their pairwise Hadamard products.
+
+    (),(),(I+J+K,R)->(3,R,R),(3,R,R)
+    S[n] = U_n' U_n; Q[0] = S[1]*S[2], Q[1] = S[0]*S[2], Q[2] = S[0]*S[1].
+    """
+    gramians(I, J, U, S, Q)
 
 
 def gram(factor, out=None):
@@ -43,7 +49,7 @@ def hadamard_gram(factors, out=None):
 def _gram_stacks(factors):
     dtype = np.result_type(*factors, np.float32)
     rank = factors[0].shape[1]
-    U = [pad(f, dtype) for f in factors]
-    S, Q = (aligned((3, U[0].shape[1], U[0].shape[1]), dtype) for _ in range(2))
-    grams(*U, S, Q)
+    U = pad(np.concatenate(factors), dtype)
+    S, Q = (aligned((3, U.shape[1], U.shape[1]), dtype) for _ in range(2))
+    grams(len(factors[0]), len(factors[1]), U, S, Q)
     return S[:, :rank, :rank].copy(), Q[:, :rank, :rank].copy()

@@ -19,7 +19,7 @@ import numpy as np
 from numba import prange
 
 from ._arrays import aligned, check_factors, check_tensor, deliver, readonly
-from ._jit import PARALLEL_WORK, kernel
+from ._jit import kernel
 from ._simd import DOT, SCALE, padded, panel
 
 COLUMN_BLOCK = 128
@@ -70,10 +70,8 @@ class Scratch:
         rows, cols, bands = shape
         self.row_flops = 4.0 * cols * bands * width
         self.slab = max(1, int(_SLAB_FLOPS // max(1, self.row_flops)))
-        # Below the parallel threshold nobody shares the work. Above it a block is worth its partial sums from about
-        # two million flops on, and sixteen keep memory small.
-        flops = rows * self.row_flops
-        blocks = 1 if flops < PARALLEL_WORK else min(16, rows, int(flops / 2e6))
+        # A block is worth its partial sums from about three million flops on, and sixteen keep memory small.
+        blocks = max(1, min(16, rows, int(rows * self.row_flops / 3e6)))
         self.part1 = aligned((blocks, cols, width), dtype)
         self.part2 = aligned((blocks, bands, width), np.float64)
 

@@ -8,22 +8,13 @@ import numpy as np
 from numba import prange
 
 from ._arrays import aligned, check_factors, check_tensor, deliver, pad, readonly
-from ._jit import device, kernel
-from ._simd import STORE, VECTOR_BYTES, padded, panel
+from ._jit import device, kernel, scratch
+from ._simd import STORE, padded, panel
 
 COLUMN_BLOCK = 64
 
 # Rows whose squared residuals are summed into one partial sum: fixed, so that the total does not depend on threads.
 ROWS_PER_SUM = 4
-
-
-@device
-def _scratch(rows, width, like):
-    """An aligned (rows, width) array of the dtype of `like`."""
-    lanes = VECTOR_BYTES // like.itemsize
-    buffer = np.empty(rows * width + lanes, like.dtype)
-    start = (-buffer.ctypes.data % VECTOR_BYTES) // like.itemsize
-    return buffer[start : start + rows * width].reshape(rows, width)
 
 
 @device
@@ -44,8 +35,8 @@ def render(A, B, Ct, out):
     """
     I, J, K = out.shape
     for i in prange(I):
-        scaled = _scratch(COLUMN_BLOCK, B.shape[1], B)
-        model = _scratch(COLUMN_BLOCK, Ct.shape[1], B)
+        scaled = scratch(COLUMN_BLOCK, B.shape[1], B)
+        model = scratch(COLUMN_BLOCK, Ct.shape[1], B)
         for j in range(0, J, COLUMN_BLOCK):
             n = min(J - j, COLUMN_BLOCK)
             _model_block(A[i], B[j : j + n], Ct, scaled[:n], model[:n])
@@ -63,8 +54,8 @@ def residual_sums(Y, A, B, Ct, sums):
     """
     I, J, K = Y.shape
     for group in prange(sums.shape[0]):
-        scaled = _scratch(COLUMN_BLOCK, B.shape[1], B)
-        model = _scratch(COLUMN_BLOCK, Ct.shape[1], B)
+        scaled = scratch(COLUMN_BLOCK, B.shape[1], B)
+        model = scratch(COLUMN_BLOCK, Ct.shape[1], B)
         # One sum a band: independent chains, which the compiler may run side by side.
         total = np.zeros(K, np.float64)
         for i in range(group * ROWS_PER_SUM, min(I, (group + 1) * ROWS_PER_SUM)):

@@ -22,15 +22,12 @@ data are reflectances or sensor counts; no scaled copy of the data is made.
 """
 
 import numpy as np
-from scipy import sparse
 
 from ..kernels._arrays import aligned, readonly
 from ..kernels._simd import padded
 from ..kernels.block_cholesky import factor_scaled_blocks, interleaved, solve_blocks
-from ..kernels.gram import grams
-from ..kernels.jtj import cp_gradient, jtj
+from ..kernels.coupled import Operators, gradient, hessian, see
 from ..kernels.mttkrp import Scratch, mttkrp_into
-from ..kernels.operators import csr_arrays, spmm, spmm_add
 from ..kernels.reconstruct import residual_norm2_of, transposed
 from ..model.checks import as_choice, as_count, as_number
 from ..model.problem import Factors, Problem
@@ -79,18 +76,27 @@ class CoupledCPD:
         I, J, K = problem.sri_shape
         self.modes = slice(0, I), slice(I, I + J), slice(I + J, I + J + K)
         self.shape = (I + J + K, self.rank)
-        self._width = padded(self.rank, problem.dtype)
-        eye = sparse.eye_array
+        # What each image sees of A, B and C; None is the identity.
+        self._ahead = Operators.of((P1, P2, None, None, None, PM))
+        self._back = Operators.of((P1.T, P2.T, None, None, None, PM.T))
+        self._weights = readonly(np.array([w_H, w_M]))
+        self._coverage = _coverage((P1, P2, None), I, J, K, w_H), _coverage((None, None, PM), I, J, K, w_M)
+
+        width = padded(self.rank, problem.dtype)
+        m_H, m_M = sum(problem.hsi.shape), sum(problem.msi.shape)
         self._images = (
-            _Image(problem.hsi, (P1, P2, eye(K)), w_H, self.scale, self._width),
-            _Image(problem.msi, (eye(I), eye(J), PM), w_M, self.scale, self._width),
+            _Image(problem.hsi, w_H, self.scale, slice(0, m_H), width),
+            _Image(problem.msi, w_M, self.scale, slice(m_H, m_H + m_M), width),
         )
-        self._here, self._trial = (_Point(self.shape, self._width, self._images) for _ in range(2))
-        self._sum = aligned((self.shape[0], self._width), np.float64)
-        self._tangent = aligned((self.shape[0], self._width), np.float64)
-        self._coverage = np.ascontiguousarray(np.stack([image.coverage for image in self._images], axis=1))
+        in_u, in_stack = 2 * [0, I, I + J], np.cumsum([0, *problem.hsi.shape, *problem.msi.shape])
+        self._rows = readonly(np.column_stack([[*in_u, I + J + K], in_stack]))
+        self._here, self._trial = (_Point(self.shape, m_H + m_M, width) for _ in range(2))
+        self._seen_tangent, self._lifted = (aligned((m_H + m_M, width), np.float64) for _ in range(2))
+        self._tangent, self._by_factors = (aligned((self.shape[0], width), np.float64) for _ in range(2))
+        self._parts = aligned((2, self.shape[0], width), np.float64)
+        self._squares = aligned((2, 4, width, width), np.float64)
+        self._hessp_work = 6.0 * (m_H + m_M) * width**2
         self._blocks = None
-        self._tangent_in = readonly(self._tangent)
 
     def cost(self, x):
         """f(x)."""
@@ -103,11 +109,9 @@ class CoupledCPD:
         self.cost(x)
         self._here, self._trial = self._trial, self._here
         here, rank = self._here, self.rank
-        self._sum[...] = 0
-        for image, view in zip(self._images, here.views, strict=True):
-            cp_gradient(*view.modes, view.Q_in, view.M_in, self.scale, image.lifted)
-            spmm_add(*image.backward, image.lifted_in, self._sum)
-        by_factors = self._sum[:, :rank].copy()
+        gradient(*self._back, self._rows, self._weights, here.U_in, here.Q_in, here.M_in, self.scale, self._lifted,
+                 self._parts, self._by_factors, work=self._hessp_work / 3)  # fmt: skip
+        by_factors = self._by_factors[:, :rank]
         for term in self._terms("factors"):
             by_factors += term.gradient(here.u[:, :rank])
         self._slope = np.empty(self.shape)
@@ -116,28 +120,23 @@ class CoupledCPD:
             self._slope[rows] = phi.slope(here.x[rows])
             if self.curvature == "positive" and phi.second():
                 np.maximum(phi.second() * by_factors[rows], 0.0, out=self._diagonal[rows])
-        gradient = self._slope * by_factors
+        self._slope_in, self._diagonal_in = readonly(self._slope), readonly(self._diagonal)
+        by_latent = self._slope * by_factors
         for term in self._terms("latent"):
-            gradient += term.gradient(here.x)
+            by_latent += term.gradient(here.x)
         self._blocks_are_stale = True
-        return here.cost, gradient
+        return here.cost, by_latent
 
     def hessp(self, z):
         """H z at the linearisation point."""
-        rank = self.rank
-        np.multiply(self._slope, z, out=self._tangent[:, :rank])
-        self._sum[...] = 0
-        for image, view in zip(self._images, self._here.views, strict=True):
-            spmm(*image.forward, self._tangent_in, image.tangent)
-            jtj(*view.modes, *image.tangent_modes, view.S_in, view.Q_in, image.X, *image.lifted_modes)
-            spmm_add(*image.backward, image.lifted_in, self._sum)
-        inner = self._sum[:, :rank]
+        here, product = self._here, np.empty(self.shape)
+        hessian(*self._ahead, *self._back, self._rows, self._weights, here.U_in, here.S_in, here.Q_in, self._slope_in,
+                self._diagonal_in, readonly(z), self._tangent, self._seen_tangent, self._squares, self._lifted,
+                self._parts, product, work=self._hessp_work)  # fmt: skip
         for term in self._terms("factors"):
-            inner += term.hessp(self._here.u[:, :rank], self._tangent[:, :rank])
-        product = self._slope * inner
-        product += self._diagonal * z
+            product += self._slope * term.hessp(here.u[:, : self.rank], self._slope * z)
         for term in self._terms("latent"):
-            product += term.hessp(self._here.x, z)
+            product += term.hessp(here.x, z)
         return product
 
     def precondition(self, r):
@@ -146,8 +145,8 @@ class CoupledCPD:
             self._factor_blocks()
         out = np.empty(self.shape)
         r = readonly(np.ascontiguousarray(r))
-        for rows, blocks in zip(self.modes, self._blocks, strict=True):
-            solve_blocks(readonly(blocks), r[rows], out[rows], work=2.0 * r[rows].size * self.rank)
+        for rows, (blocks, means) in zip(self.modes, self._blocks, strict=True):
+            solve_blocks(readonly(blocks), readonly(means), r[rows], out[rows], work=6.0 * r[rows].size * self.rank)
         return out
 
     def factors(self, x):
@@ -163,17 +162,15 @@ class CoupledCPD:
         point.x[...] = x
         for phi, rows in zip(self.parametrisation, self.modes, strict=True):
             point.u[rows, : self.rank] = phi.value(point.x[rows])
-        cost = 0.0
-        for image, view in zip(self._images, point.views, strict=True):
-            spmm(*image.forward, point.u_in, view.U)
-            cost += 0.5 * image.weight * image.misfit(view)
+        see(*self._ahead, self._rows, point.u_in, point.U, point.S, point.Q, work=self._hessp_work / 3)
+        cost = sum(0.5 * image.weight * image.misfit(point, n) for n, image in enumerate(self._images))
         cost += sum(term.value(point.x) for term in self._terms("latent"))
         cost += sum(term.value(point.u[:, : self.rank]) for term in self._terms("factors"))
         point.cost = float(cost)
 
     def _factor_blocks(self):
         if self._blocks is None:
-            self._blocks = [interleaved(rows.stop - rows.start, self.rank) for rows in self.modes]
+            self._blocks = [interleaved(rows.stop - rows.start, self.rank, np.float32) for rows in self.modes]
         rank, here = self.rank, self._here
         diagonal, inner = self._diagonal.copy(), np.zeros(self.shape)
         for term in self._terms("latent"):
@@ -181,83 +178,72 @@ class CoupledCPD:
         for term in self._terms("factors"):
             inner += term.diagonal(here.u[:, :rank])
         diagonal += np.square(self._slope) * inner
-        for mode, (rows, blocks) in enumerate(zip(self.modes, self._blocks, strict=True)):
-            Q = np.stack([view.Q[mode, :rank, :rank] for view in here.views])
+        for mode, (rows, (blocks, means)) in enumerate(zip(self.modes, self._blocks, strict=True)):
+            Q = np.ascontiguousarray(here.Q[:, mode, :rank, :rank])
+            seen = np.ascontiguousarray(np.stack([coverage[rows] for coverage in self._coverage], axis=1))
             factor_scaled_blocks(
-                readonly(self._coverage[rows]), readonly(Q), readonly(self._slope[rows]), readonly(diagonal[rows]),
-                BLOCK_DAMPING, blocks, work=(rows.stop - rows.start) * rank**3,
+                readonly(seen), readonly(Q), readonly(self._slope[rows]), readonly(diagonal[rows]),
+                BLOCK_DAMPING, blocks, means, work=2.0 * (rows.stop - rows.start) * rank**3,
             )  # fmt: skip
         self._blocks_are_stale = False
 
 
 class _Image:
-    """One image, its block-diagonal operator, and the room its products need."""
+    """One image and its place in the stack of what the images see."""
 
-    def __init__(self, tensor, operators, weight, scale, width):
-        P = sparse.block_diag(operators, format="csr")
+    def __init__(self, tensor, weight, scale, rows, width):
         self.tensor = readonly(tensor)
-        self.weight, self.scale = weight, scale
-        self.forward, self.backward = csr_arrays(P), csr_arrays((weight * P.T).tocsr())
-        # The diagonal of w P'P: how much of each row of x this image sees.
-        self.coverage = weight * np.asarray(P.multiply(P).sum(axis=0)).ravel()
+        self.weight, self.scale, self.rows = weight, scale, rows
         self.norm2 = _norm2(tensor) / scale**2
-        self.tangent, self.lifted = aligned((P.shape[0], width), np.float64), aligned((P.shape[0], width), np.float64)
-        self.lifted_in = readonly(self.lifted)
-        self.tangent_modes = [readonly(part) for part in self.split(self.tangent)]
-        self.lifted_modes = self.split(self.lifted)
-        self.X = aligned((4, width, width), np.float64)
         self.scratch = Scratch(tensor.shape, width, tensor.dtype)
         self.bands = aligned((width, padded(tensor.shape[2], tensor.dtype)), tensor.dtype)
-        self.single = None if tensor.dtype == np.float64 else aligned((P.shape[0], width), tensor.dtype)
+        self.single = None if tensor.dtype == np.float64 else aligned((rows.stop - rows.start, width), tensor.dtype)
 
-    def split(self, stack):
-        I, J, _ = self.tensor.shape
-        return stack[:I], stack[I : I + J], stack[I + J :]
-
-    def misfit(self, view):
-        """‖Y/s − [[U]]‖², leaving Gramians and MTTKRPs in `view`."""
-        grams(*view.modes, view.S, view.Q)
+    def misfit(self, point, n):
+        """‖Y/s − [[U]]‖² for this, the n-th image, leaving its MTTKRPs in `point`."""
+        U, M, (I, J, _) = point.U_in[self.rows], point.M[self.rows], self.tensor.shape
         if self.single is None:
-            factors = view.modes
+            seen = U
         else:
-            self.single[...] = view.U
-            factors = [readonly(part) for part in self.split(self.single)]
-        mttkrp_into(self.tensor, *factors, view.M, self.scratch)
-        I = self.tensor.shape[0]
-        overlap = np.einsum("ij,ij->", view.M[:I], view.U[:I]) / self.scale
-        model2 = np.einsum("ij,ij->", view.S[0], view.Q[0])
+            self.single[...] = U
+            seen = readonly(self.single)
+        A, B, C = seen[:I], seen[I : I + J], seen[I + J :]
+        mttkrp_into(self.tensor, A, B, C, M, self.scratch)
+        overlap = np.einsum("ij,ij->", M[:I], U[:I]) / self.scale
+        model2 = np.einsum("ij,ij->", point.S[n, 0], point.Q[n, 0])
         expanded = self.norm2 - 2.0 * overlap + model2
         if not np.isfinite(expanded):
             return np.inf
         if expanded * _COST_DIGITS > np.finfo(self.tensor.dtype).eps * max(self.norm2, model2):
             return expanded
-        A, B, C = factors
         scaled = transposed(C * self.tensor.dtype.type(self.scale), self.tensor.dtype, out=self.bands)
         return residual_norm2_of(self.tensor, A, B, scaled) / self.scale**2
 
 
 class _Point:
-    """Everything computed at one x, kept so that a trial point can become the linearisation point by a swap."""
+    """Everything computed at one x, kept so that a trial point can become the linearisation point by a swap.
 
-    def __init__(self, shape, width, images):
+    u = φ(x); U, what the images see of it, stacked; Gramians S, their products Q; MTTKRPs M.
+    """
+
+    def __init__(self, shape, seen_rows, width):
         self.x = np.full(shape, np.nan)
         self.u = aligned((shape[0], width), np.float64)
-        self.u_in = readonly(self.u)
-        self.views = [_View(image, width) for image in images]
+        self.U, self.M = (aligned((seen_rows, width), np.float64) for _ in range(2))
+        self.S, self.Q = (aligned((2, 3, width, width), np.float64) for _ in range(2))
+        self.u_in, self.U_in, self.M_in = readonly(self.u), readonly(self.U), readonly(self.M)
+        self.S_in, self.Q_in = readonly(self.S), readonly(self.Q)
         self.cost = np.nan
 
     def is_at(self, x):
         return np.array_equal(self.x, x)
 
 
-class _View:
-    """The model as one image sees it: factors U = P u, Gramians S, their products Q, MTTKRPs M."""
-
-    def __init__(self, image, width):
-        self.U, self.M = (aligned((sum(image.tensor.shape), width), np.float64) for _ in range(2))
-        self.S, self.Q = (aligned((3, width, width), np.float64) for _ in range(2))
-        self.M_in, self.S_in, self.Q_in = readonly(self.M), readonly(self.S), readonly(self.Q)
-        self.modes = [readonly(part) for part in image.split(self.U)]
+def _coverage(operators, I, J, K, weight):
+    """The diagonal of w P'P, mode after mode: how much of each row of x an image sees."""
+    parts = (np.ones(n) if P is None else np.asarray(P.multiply(P).sum(axis=0)).ravel()
+             for P, n in zip(operators, (I, J, K), strict=True))  # fmt: skip
+    return weight * np.concatenate(list(parts))
 
 
 def _norm2(tensor):

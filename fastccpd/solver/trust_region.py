@@ -147,7 +147,7 @@ def minimize(objective, x0, options=None, callback=None):
             settled = settled or Status.COST_SETTLED
         state.radius = next_radius(state.radius, rho, step.length)
         state.seconds = before + time.perf_counter() - started
-        _record(state, norm, rho=float(rho), cg_iterations=step.iterations)
+        _record(state, norm, rho=float(rho), cg_iterations=step.products)
         state.status = settled
 
 
@@ -190,7 +190,7 @@ def dogleg(g, hessp, precondition, *, radius, max_iter, rtol):
 
     def at(p, Hp):
         length = float(np.sqrt(dot(p, p)))
-        return Step(p, Hp, length, predicted_decrease(g, p, Hp), newton.iterations, products)
+        return Step(p, Hp, length, predicted_decrease(g, p, Hp), products)
 
     gg, gHg = dot(g, g), dot(g, Hg)
     to_boundary = radius / np.sqrt(gg) if gg > 0.0 else 0.0
