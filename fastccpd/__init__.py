@@ -7,3 +7,21 @@ _here = _Path(__file__).resolve().parent
 if not (_here / "kernels").is_dir() and (_here.parent / "kernels" / "__init__.py").is_file():
     if (_here.parent / "pyproject.toml").is_file():
         __path__.append(str(_here.parent))
+
+from . import kernels, methods
+from .api import fuse, memory_needed
+from .model.degradation import Degradation
+from .model.problem import Factors, Problem
+from .model.result import FusionResult, Status
+
+__all__ = [
+    "Degradation",
+    "Factors",
+    "FusionResult",
+    "Problem",
+    "Status",
+    "fuse",
+    "kernels",
+    "memory_needed",
+    "methods",
+]

@@ -25,6 +25,11 @@ class Status(Enum):
     def converged(self):
         return self in (Status.GRADIENT_SMALL, Status.COST_SETTLED, Status.STEP_SMALL, Status.FINISHED)
 
+    @property
+    def goes_on_to_next_start(self):
+        """Whether further random starts make sense: not after a callback or the clock has called a halt."""
+        return self not in (Status.CALLBACK, Status.TIME_LIMIT)
+
     def __str__(self):
         return self.value
 

@@ -38,6 +38,9 @@ CURVATURES = ("positive", "gauss-newton")
 # A tenth of each block's mean diagonal: 1e-2 to 1 all work, and this was the most reliable.
 BLOCK_DAMPING = 0.1
 
+# An entry is trapped if its Newton step would multiply it by more than the reciprocal of this.
+_TRAPPED = 1e-2
+
 # The expansion of the cost is trusted while it keeps this many relative digits.
 _COST_DIGITS = 1e-11
 
@@ -148,6 +151,30 @@ class CoupledCPD:
         for rows, (blocks, means) in zip(self.modes, self._blocks, strict=True):
             solve_blocks(readonly(blocks), readonly(means), r[rows], out[rows], work=6.0 * r[rows].size * self.rank)
         return out
+
+    def release(self, x):
+        """A better point than x, the linearisation point, if squared parameters are trapped at zero; else None.
+
+        Where u = x² is nearly zero although the cost falls with it, the gradient 2x ∂f/∂u vanishes all the same: a false
+        stationary point, which entries reach that first had to fall and later should have risen. Each such entry is
+        lifted towards its own Newton point −(∂f/∂u)/h, as far as the cost falls.
+        """
+        here = self._here
+        lift = np.zeros(self.shape)
+        for mode, (phi, rows) in enumerate(zip(self.parametrisation, self.modes, strict=True)):
+            if phi.nonnegative:
+                own = np.einsum("trr->tr", here.Q[:, mode])[:, : self.rank]
+                h = sum(np.outer(seen[rows], q) for seen, q in zip(self._coverage, own, strict=True))
+                fall = -self._by_factors[rows, : self.rank]
+                newton = np.divide(fall, h, out=np.zeros_like(h), where=h > 0.0)
+                lift[rows] = np.where(_TRAPPED * newton > here.u[rows, : self.rank], newton, 0.0)
+        if not lift.any():
+            return None
+        for share in 0.5 ** np.arange(0, 12, 2):
+            lifted = np.where(lift > 0.0, np.sqrt(np.square(x) + share * lift), x)
+            if self.cost(lifted) < here.cost:
+                return lifted
+        return None
 
     def factors(self, x):
         """The factors A, B, C of the scene in the caller's units: φ(x), the scale put into C."""

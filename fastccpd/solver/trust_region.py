@@ -10,7 +10,9 @@ The step is taken if it achieves more than `eta` of the predicted decrease, ρ =
 Nocedal & Wright, chapter 4: ρ > ¾ at a step p widens it to 2‖p‖, ρ < ¼ shrinks it to ‖p‖/4. A trial cost that is not
 finite counts as ρ = −∞.
 
-An objective has cost(x), cost_and_gradient(x) (which sets the point of the next two), hessp(z), precondition(r).
+An objective has cost(x), cost_and_gradient(x) (which sets the point of the next two), hessp(z), precondition(r), and
+may have release(x): a point of lower cost if x is stationary only in its parametrisation, else None. It is asked before
+a run is called converged.
 
 The run's whole memory is its `State`: stop, look at it, pickle it, go on; ten iterations and ten more are twenty, byte
 for byte.
@@ -27,6 +29,8 @@ from .pcg import Step, boundary, dot, predicted_decrease, steihaug
 
 STEPS = ("steihaug", "dogleg")
 
+IDLE_ITERATIONS = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -35,7 +39,8 @@ class Options:
     step : "steihaug" needs ten to twenty times fewer Hessian products than "dogleg" (the paper's rule).
     max_iter : outer iterations; 200 outlast the stopping rules below on every scene tried.
     gtol : stop at ‖g‖ ≤ gtol ‖g₀‖; small, because the cost settles first.
-    ftol : stop when an accepted step gains less than ftol of the cost; far below what any metric sees.
+    ftol : stop when five iterations in a row gain less than ftol of the cost each; far below what any metric sees. One
+        such iteration proves nothing: the radius may just have shrunk, or the path may cross a plateau.
     xtol : stop when a step is shorter than xtol of x: rounding decides from there on.
     radius0 : first radius; None is the length of the preconditioned gradient (steihaug), 0.3 ‖x₀‖ (dogleg).
     eta : least ρ of an accepted step; tiny, since any true decrease is progress.
@@ -46,7 +51,7 @@ class Options:
 
     step: str = "steihaug"
     max_iter: int = 200
-    gtol: float = 1e-8
+    gtol: float = 1e-12
     ftol: float = 1e-6
     xtol: float = 1e-10
     radius0: float | None = None
@@ -78,6 +83,8 @@ class State:
     n_cost: int = 0
     n_gradient: int = 0
     n_hessp: int = 0
+    n_idle: int = 0
+    settled: Status | None = None
     seconds: float = 0.0
     status: Status | None = None
     trace: Trace = field(default_factory=Trace)
@@ -107,8 +114,7 @@ def minimize(objective, x0, options=None, callback=None):
     f, g = objective.cost_and_gradient(state.x)
     norm = np.sqrt(dot(g, g))
     if not state.trace:
-        state.cost, state.first_gradient_norm = f, norm
-        state.n_gradient = 1
+        state.cost, state.first_gradient_norm, state.n_gradient = f, norm, 1
         state.radius = _first_radius(objective, state.x, g, options)
         _record(state, norm, rho=np.nan, cg_iterations=0)
     if not (np.isfinite(f) and np.isfinite(norm)):
@@ -118,37 +124,57 @@ def minimize(objective, x0, options=None, callback=None):
     last = state.n_iter + options.max_iter
     while True:
         state.seconds = before + time.perf_counter() - started
+        converged = Status.GRADIENT_SMALL if norm <= options.gtol * state.first_gradient_norm else state.settled
         if callback is not None and callback(state):
             state.status = Status.CALLBACK
-        elif norm <= options.gtol * state.first_gradient_norm:
-            state.status = Status.GRADIENT_SMALL
         elif state.n_iter >= last:
-            state.status = state.status or Status.MAX_ITERATIONS
+            state.status = converged or Status.MAX_ITERATIONS
         elif options.max_seconds is not None and state.seconds >= options.max_seconds:
-            state.status = state.status or Status.TIME_LIMIT
+            state.status = converged or Status.TIME_LIMIT
+        elif converged:
+            released = objective.release(state.x) if hasattr(objective, "release") else None
+            if released is None:
+                state.status = converged
         if state.status is not None:
             return state
 
-        step = _find_step(objective, g, state, norm, options)
-        trial = state.x + step.p
-        f_trial = objective.cost(trial)
-        rho = (state.cost - f_trial) / step.predicted if np.isfinite(f_trial) and step.predicted > 0.0 else -np.inf
+        if converged:
+            state.x, state.settled, state.n_idle, rho, products = released, None, 0, np.nan, 0
+            f, g = objective.cost_and_gradient(state.x)
+            state.radius = _first_radius(objective, state.x, g, options)
+        else:
+            step = _find_step(objective, g, state, norm, options)
+            trial = state.x + step.p
+            f_trial = objective.cost(trial)
+            rho, products = _ratio(state.cost, f_trial, step.predicted), step.products
+            state.n_cost += 1
+            state.n_hessp += products
+            gain = state.cost - f_trial if rho > options.eta else step.predicted
+            state.n_idle = state.n_idle + 1 if gain <= options.ftol * state.cost else 0
+            state.settled = _settled(state, step, options)
+            state.radius = next_radius(state.radius, rho, step.length)
+            if rho > options.eta:
+                state.x = trial
+                f, g = objective.cost_and_gradient(trial)
+                state.n_gradient += 1
+        state.cost, norm = f, np.sqrt(dot(g, g))
         state.n_iter += 1
-        state.n_cost += 1
-        state.n_hessp += step.products
-        settled = small_step(step.p, state.x, options.xtol)
-        if rho > options.eta:
-            settled = settled or (Status.COST_SETTLED if state.cost - f_trial <= options.ftol * state.cost else None)
-            state.x = trial
-            state.cost, g = objective.cost_and_gradient(trial)
-            state.n_gradient += 1
-            norm = np.sqrt(dot(g, g))
-        elif step.predicted <= np.finfo(float).eps * abs(state.cost):
-            settled = settled or Status.COST_SETTLED
-        state.radius = next_radius(state.radius, rho, step.length)
         state.seconds = before + time.perf_counter() - started
-        _record(state, norm, rho=float(rho), cg_iterations=step.products)
-        state.status = settled
+        _record(state, norm, rho=float(rho), cg_iterations=products)
+
+
+def _settled(state, step, options):
+    """The reason why further steps like this one lead nowhere, or None."""
+    if dot(step.p, step.p) <= options.xtol**2 * dot(state.x, state.x):
+        return Status.STEP_SMALL
+    if state.n_idle >= IDLE_ITERATIONS or step.predicted <= np.finfo(float).eps * abs(state.cost):
+        return Status.COST_SETTLED
+    return None
+
+
+def _ratio(f, f_trial, predicted):
+    """ρ, the decrease achieved over the decrease predicted; −∞ where either makes no sense."""
+    return (f - f_trial) / predicted if np.isfinite(f_trial) and predicted > 0.0 else -np.inf
 
 
 def next_radius(radius, rho, length):
@@ -158,11 +184,6 @@ def next_radius(radius, rho, length):
     if rho < 0.25:
         return 0.25 * min(radius, length) if length > 0.0 else 0.25 * radius
     return radius
-
-
-def small_step(p, x, xtol):
-    """STEP_SMALL if p is negligible beside x, else None."""
-    return Status.STEP_SMALL if dot(p, p) <= xtol**2 * dot(x, x) else None
 
 
 def _first_radius(objective, x, g, options):

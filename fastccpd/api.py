@@ -1,0 +1,195 @@
+"""The front door: `fuse`, and what it will need."""
+
+import os
+import platform
+import time
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+import numba
+import numpy as np
+import scipy
+
+from . import methods
+from .model.checks import as_count, as_number
+from .model.problem import Problem
+from .model.result import FusionResult
+
+
+def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, init=None, rng=0, max_iter=None,
+         time_limit=None, threads=None, callback=None, check_finite=True, **options):  # fmt: skip
+    """Fuse a hyperspectral and a multispectral image of one scene into one that is sharp in both.
+
+    Parameters
+    ----------
+    hsi : (I_H, J_H, K) array
+        Many bands, coarse pixels. Any real dtype and layout; never modified.
+    msi : (I, J, K_M) array
+        Few bands, fine pixels.
+    degradation : Degradation
+        How the two arise from the scene.
+    method : str or Method
+        One of `fastccpd.methods.names()`, or a method object with its options set.
+    rank, max_iter : int, optional
+        None is the method's own default.
+    starts : int
+        How many random starts to run; the one with the lowest cost wins.
+    init : Factors or three matrices, optional
+        A start of your own, in place of a random one.
+    rng : int or numpy.random.Generator
+        The same number gives the same bytes, on any number of threads.
+    time_limit : float, optional
+        Seconds, over all starts.
+    threads : int, optional
+        Numba threads for this call; None leaves the setting as it is.
+    callback : callable(state) -> bool, optional
+        Called after every iteration; True stops the run.
+    check_finite : bool
+        False skips the scan for NaN and infinities.
+    **options
+        The method's other options.
+
+    Returns
+    -------
+    FusionResult
+        `.sri` is the image, rendered when first asked for; `.render(rows, cols, bands)` a block of it.
+
+    Examples
+    --------
+    >>> import numpy as np, fastccpd
+    >>> halves = np.kron(np.eye(4), [[0.5, 0.5]])
+    >>> bands = np.kron(np.eye(2), np.full((1, 3), 1 / 3))
+    >>> degradation = fastccpd.Degradation(P1=halves, P2=halves, PM=bands)
+    >>> scene = np.ones((8, 8, 6))
+    >>> result = fastccpd.fuse(scene[::2, ::2], scene[:, :, ::3], degradation, rank=2)
+    >>> bool(np.allclose(result.sri, scene, atol=1e-4))
+    True
+    """
+    chosen = _method(method, options, rank=rank, max_iter=max_iter)
+    starts = as_count(starts, "starts")
+    if starts > 1 and not chosen.has_starts:
+        raise TypeError(f"starts: {chosen.name!r} has no random start, so it cannot use more than one")
+    if init is not None and not chosen.takes_init:
+        raise TypeError(f"init: {chosen.name!r} cannot use a given start")
+    if init is not None and starts > 1:
+        raise ValueError(f"starts: got {starts} beside init; a given start is one start")
+    if time_limit is not None:
+        time_limit = as_number(time_limit, "time_limit")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: got {type(callback).__name__}; a callable is needed")
+    generator, seed = _generator(rng)
+    with _threads(threads) as used:
+        problem = Problem(hsi, msi, degradation, check_finite)
+        _check_memory(chosen, problem)
+        began = time.perf_counter()
+        solutions = []
+        for child in generator.spawn(starts):
+            left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
+            extra = {"init": init} if chosen.takes_init else {}
+            solutions.append(chosen.solve(problem, rng=child, callback=callback, time_limit=left, **extra))
+            if not solutions[-1].status.goes_on_to_next_start:
+                break
+        best = min(solutions, key=lambda solution: solution.cost)
+        return FusionResult(
+            status=best.status, cost=best.cost, n_iter=best.n_iter, trace=best.trace,
+            seconds=time.perf_counter() - began, method=chosen.name, options=chosen.options(), seed=seed,
+            provenance=_provenance(problem, used), dtype=problem.dtype, factors=best.factors, image=best.image,
+            start_costs=tuple(solution.cost for solution in solutions),
+        )  # fmt: skip
+
+
+def memory_needed(hsi, msi, *, method="nn-ccpd-nls", rank=None, dtype=None, **options):
+    """Bytes that `fuse` will allocate at most beside its input images and the rendered result.
+
+    Parameters
+    ----------
+    hsi, msi : array or shape
+        Arrays, or just their shapes (with `dtype`, default float64).
+
+    Examples
+    --------
+    >>> import fastccpd
+    >>> fastccpd.memory_needed((256, 256, 200), (1024, 1024, 8), rank=64) < 200e6
+    True
+    """
+    shapes = [tuple(getattr(image, "shape", image)) for image in (hsi, msi)]
+    for name, shape in zip(("hsi", "msi"), shapes, strict=True):
+        if len(shape) != 3:
+            raise ValueError(f"{name}: got shape {shape}; (rows, columns, bands) is needed")
+    if dtype is None:
+        given = [image.dtype for image in (hsi, msi) if hasattr(image, "dtype")]
+        dtype = np.float32 if given and all(d in (np.float16, np.float32) for d in given) else np.float64
+    return _method(method, options, rank=rank).memory_needed(*shapes, np.dtype(dtype))
+
+
+def _method(method, options, **common):
+    """The method object, with the common options that were given merged in."""
+    given = {name: value for name, value in common.items() if value is not None}
+    if isinstance(method, methods.Method):
+        if options or given:
+            names = ", ".join({**options, **given})
+            raise TypeError(f"{names}: set the options on the method object itself, or give the method by name")
+        return method
+    return methods.make(method, {**options, **given})
+
+
+def _generator(rng):
+    """A Generator, and what would make it again."""
+    if isinstance(rng, np.random.Generator):
+        return rng, rng.bit_generator.state
+    seed = as_count(rng, "rng", least=0)
+    return np.random.default_rng(seed), seed
+
+
+@contextmanager
+def _threads(threads):
+    """Set Numba's thread count for this call, and put it back."""
+    before = numba.get_num_threads()
+    if threads is not None:
+        numba.set_num_threads(as_count(threads, "threads", most=numba.config.NUMBA_NUM_THREADS))
+    try:
+        yield numba.get_num_threads()
+    finally:
+        numba.set_num_threads(before)
+
+
+def _check_memory(method, problem):
+    needed = method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype)
+    available = _available_memory()
+    if available is not None and needed > available:
+        raise MemoryError(
+            f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, but "
+            f"{available / 1e9:.1f} GB are available; use a smaller rank or a smaller scene"
+        )
+
+
+def _available_memory():
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _provenance(problem, threads):
+    try:
+        own = version("fastccpd")
+    except PackageNotFoundError:  # a source checkout that was never installed
+        own = "source"
+    return {
+        "versions": {
+            "fastccpd": own, "numba": numba.__version__, "numpy": np.__version__, "scipy": scipy.__version__,
+            "python": platform.python_version(),
+        },
+        "threads": threads,
+        "hsi_shape": problem.hsi.shape,
+        "msi_shape": problem.msi.shape,
+        "dtype": problem.dtype.name,
+        "degradation": repr(problem.degradation),
+    }  # fmt: skip

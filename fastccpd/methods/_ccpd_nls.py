@@ -1,0 +1,138 @@
+"""What the non-negative and the unconstrained coupled CPD share: start, solve, report."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..kernels._simd import padded
+from ..model.checks import as_choice, as_count, as_number
+from ..model.result import Trace
+from ..solver.coupled_cpd import CURVATURES, CoupledCPD
+from ..solver.parametrisation import per_mode
+from ..solver.regularisers import Ridge
+from ..solver.trust_region import Options, minimize
+from .method import Method, Solution
+
+# A given start is lifted to this part of its factor's mean: at x = 0 a squared parameter has no gradient to leave it by.
+_LIFT = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoupledNLS(Method):
+    """Coupled CP decomposition by nonlinear least squares; the options of `solver.trust_region.Options` are its own."""
+
+    rank: int = 30
+    step: str = Options.step
+    curvature: str = "positive"
+    ridge: float = 0.0
+    weights: tuple[float, float] = (1.0, 1.0)
+    max_iter: int = Options.max_iter
+    gtol: float = Options.gtol
+    ftol: float = Options.ftol
+    xtol: float = Options.xtol
+    radius0: float | None = Options.radius0
+    eta: float = Options.eta
+    pcg_max_iter: int = Options.pcg_max_iter
+    pcg_rtol: float = Options.pcg_rtol
+
+    has_starts: ClassVar[bool] = True
+    takes_init: ClassVar[bool] = True
+    default_parametrisation: ClassVar[str] = "identity"
+
+    def __post_init__(self):
+        object.__setattr__(self, "rank", as_count(self.rank, "rank"))
+        as_choice(self.curvature, "curvature", CURVATURES)
+        as_number(self.ridge, "ridge")
+        weights = tuple(as_number(w, f"weights[{n}]") for n, w in enumerate(self.weights))
+        if len(weights) != 2:
+            raise ValueError(f"weights: got {len(weights)} numbers; two, for HSI and MSI, are needed")
+        object.__setattr__(self, "weights", weights)
+        self._solver_options(None)
+
+    def _solver_options(self, time_limit):
+        shared = {name: getattr(self, name) for name in Options.__dataclass_fields__ if name != "max_seconds"}
+        return Options(**shared, max_seconds=time_limit)
+
+    def _parametrisation(self):
+        return self.default_parametrisation
+
+    def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
+        scale = _scale(problem)
+        parametrisation = self._parametrisation()
+        objective = CoupledCPD(
+            problem, self.rank, parametrisation, self.curvature, [Ridge(self.ridge)] if self.ridge else (),
+            self.weights, scale,
+        )  # fmt: skip
+        if init is None:
+            x0 = random_start(problem, self.rank, parametrisation, scale, rng)
+        else:
+            x0 = given_start(init, problem, self.rank, parametrisation, scale)
+        state = minimize(objective, x0, self._solver_options(time_limit), callback)
+        trace = Trace(**vars(state.trace))
+        trace.cost = [cost * scale**2 for cost in trace.cost]
+        return Solution(
+            status=state.status, cost=state.cost * scale**2, n_iter=state.n_iter, trace=trace,
+            factors=objective.factors(state.x),
+        )  # fmt: skip
+
+    def memory_needed(self, hsi_shape, msi_shape, dtype):
+        n, m = sum(msi_shape[:2]) + hsi_shape[2], sum(hsi_shape) + sum(msi_shape)
+        width = padded(self.rank, dtype)
+        vectors = 16 * n * self.rank  # x, g, p, r, d, their products, the trial point, slopes and diagonals
+        points = 2 * (n * self.rank + (n + 2 * m) * width + 12 * width**2)
+        products = (2 * m + 4 * n) * width + 8 * width**2
+        partial_sums = 16 * (hsi_shape[1] + hsi_shape[2] + msi_shape[1] + msi_shape[2]) * width
+        blocks = (n + 24) * self.rank**2 // 2 + 16 * self.rank**2
+        singles = m * width // 2
+        slab = 1 << 22  # the norm of the images is summed a slab of at most this many numbers at a time
+        return 8 * (vectors + points + products + partial_sums + blocks + singles + slab)
+
+
+def _scale(problem):
+    """The scene's own unit: the root mean square of the MSI (of the HSI, where the MSI is dark)."""
+    for image in (problem.msi, problem.hsi):
+        flat = image.reshape(image.shape[0], -1)
+        rms = np.sqrt(np.mean([np.einsum("i,i->", row, row, dtype=np.float64) for row in flat]) / flat.shape[1])
+        if rms > 0.0:
+            return float(rms)
+    return 1.0
+
+
+def random_start(problem, rank, parametrisation, scale, rng):
+    """Factors uniform in (0, 1), then scaled so that the model's MSI is as large as the data's."""
+    I, J, K = problem.sri_shape
+    # 1 - [0, 1) is (0, 1]: never zero, where a squared parameter would stay.
+    A, B, C = (1.0 - rng.random((n, rank)) for n in (I, J, K))
+    V = problem.degradation.PM @ C
+    gramians = (A.T @ A) * (B.T @ B) * (V.T @ V)
+    model = np.sqrt(gramians.sum() / problem.msi.size)
+    target = np.sqrt(np.mean(np.square(problem.msi, dtype=np.float64))) / scale or 1.0
+    grow = (target / model) ** (1.0 / 3.0) if model > 0.0 else 1.0
+    return _stack([A * grow, B * grow, C * grow], parametrisation)
+
+
+def given_start(init, problem, rank, parametrisation, scale):
+    """The caller's factors, checked, copied, lifted off zero, in the objective's units."""
+    try:
+        factors = [np.array(f, dtype=np.float64) for f in init]
+    except (TypeError, ValueError):
+        raise TypeError(f"init: got {type(init).__name__}; Factors or three matrices are needed") from None
+    needed = [(n, rank) for n in problem.sri_shape]
+    if [f.shape for f in factors] != needed:
+        raise ValueError(f"init: got shapes {[f.shape for f in factors]}; {needed} are needed")
+    for name, factor, phi in zip("ABC", factors, per_mode(parametrisation), strict=True):
+        if not np.isfinite(factor).all():
+            raise ValueError(f"init: {name} holds NaN or infinite values; finite ones are needed")
+        if phi.nonnegative:
+            if factor.min() < 0.0:
+                raise ValueError(f"init: {name} holds negative values, but this method's factors are non-negative")
+            np.maximum(factor, _LIFT * (factor.mean() or 1.0), out=factor)
+    factors[2] /= scale
+    return _stack(factors, parametrisation)
+
+
+def _stack(factors, parametrisation):
+    return np.vstack([phi.inverse(f) for phi, f in zip(per_mode(parametrisation), factors, strict=True)])
+
+
