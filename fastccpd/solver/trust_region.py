@@ -39,7 +39,7 @@ class Options:
     step : "steihaug" needs ten to twenty times fewer Hessian products than "dogleg" (the paper's rule).
     max_iter : outer iterations; 200 outlast the stopping rules below on every scene tried.
     gtol : stop at ‖g‖ ≤ gtol ‖g₀‖; small, because the cost settles first.
-    ftol : stop when five iterations in a row gain less than ftol of the cost each; far below what any metric sees. One
+    ftol : stop when five iterations in a row gain less than ftol of the cost each; less than any metric sees. One
         such iteration proves nothing: the radius may just have shrunk, or the path may cross a plateau.
     xtol : stop when a step is shorter than xtol of x: rounding decides from there on.
     radius0 : first radius; None is the length of the preconditioned gradient (steihaug), 0.3 ‖x₀‖ (dogleg).
@@ -52,7 +52,7 @@ class Options:
     step: str = "steihaug"
     max_iter: int = 200
     gtol: float = 1e-12
-    ftol: float = 1e-6
+    ftol: float = 1e-4
     xtol: float = 1e-10
     radius0: float | None = None
     eta: float = 1e-4
@@ -133,7 +133,7 @@ def minimize(objective, x0, options=None, callback=None):
             state.status = converged or Status.TIME_LIMIT
         elif converged:
             released = objective.release(state.x) if hasattr(objective, "release") else None
-            if released is None:
+            if released is None or state.cost - objective.cost(released) <= options.ftol * state.cost:
                 state.status = converged
         if state.status is not None:
             return state
