@@ -4,15 +4,15 @@ from pathlib import Path as _Path
 
 # In a source checkout the kernels live beside this folder; installed, they are the sub-package fastccpd.kernels.
 _here = _Path(__file__).resolve().parent
-if not (_here / "kernels").is_dir() and (_here.parent / "kernels" / "__init__.py").is_file():
-    if (_here.parent / "pyproject.toml").is_file():
-        __path__.append(str(_here.parent))
+_beside = [_here.parent / "kernels" / "__init__.py", _here.parent / "pyproject.toml"]
+if not (_here / "kernels").is_dir() and all(path.is_file() for path in _beside):
+    __path__.append(str(_here.parent))
 
-from . import kernels, methods
-from .api import fuse, memory_needed
-from .model.degradation import Degradation
-from .model.problem import Factors, Problem
-from .model.result import FusionResult, Status
+from . import kernels, methods  # noqa: E402
+from .api import fuse, memory_needed  # noqa: E402
+from .model.degradation import Degradation  # noqa: E402
+from .model.problem import Factors, Problem  # noqa: E402
+from .model.result import FusionResult, Status  # noqa: E402
 
 __all__ = [
     "Degradation",

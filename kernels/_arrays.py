@@ -1,4 +1,4 @@
-"""Arrays as the kernels want them: aligned, padded to whole vectors, inputs read-only; and the checks of the wrappers."""
+"""Arrays as the kernels want them: aligned, padded to whole vectors, inputs read-only; and the wrappers' checks."""
 
 import math
 
@@ -9,7 +9,7 @@ from ._simd import padded
 
 
 def aligned(shape, dtype):
-    """A zeroed C-ordered array that starts on a vector boundary (an unaligned one costs a tile a third of its speed)."""
+    """A zeroed C-ordered array that starts on a vector boundary (otherwise a tile loses a third of its speed)."""
     count = math.prod(shape)
     itemsize = np.dtype(dtype).itemsize
     buffer = np.zeros(count * itemsize + ALIGNMENT, np.uint8)
@@ -39,7 +39,8 @@ def check_tensor(tensor):
         kind = tensor.dtype if isinstance(tensor, np.ndarray) else type(tensor).__name__
         raise TypeError(f"tensor: got {kind}; a float32 or float64 array is needed")
     if tensor.ndim != 3 or not tensor.flags.c_contiguous:
-        raise ValueError(f"tensor: got shape {tensor.shape}, C order {tensor.flags.c_contiguous}; three axes in C order are needed")
+        order = "in C order" if tensor.flags.c_contiguous else "not in C order"
+        raise ValueError(f"tensor: got shape {tensor.shape}, {order}; three axes in C order are needed")
     return readonly(tensor)
 
 
@@ -50,7 +51,8 @@ def check_factors(factors, name="factors", shape=None):
         shapes = [m.shape for m in matrices]
         raise ValueError(f"{name}: got shapes {shapes}; three matrices with one number of columns are needed")
     if shape is not None and tuple(m.shape[0] for m in matrices) != tuple(shape):
-        raise ValueError(f"{name}: {[m.shape[0] for m in matrices]} rows, but the tensor is {tuple(shape)}; they must agree")
+        rows = [m.shape[0] for m in matrices]
+        raise ValueError(f"{name}: {rows} rows, but the tensor is {tuple(shape)}; they must agree")
     return matrices
 
 

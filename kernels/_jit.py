@@ -65,7 +65,8 @@ class Kernel:
         self.__doc__ = function.__doc__
         self.python = function
         self.serial = _compile(function, "serial", parallel=False)
-        self.parallel = _compile(function, "parallel", parallel=True)
+        shares_work = "prange" in function.__code__.co_names
+        self.parallel = _compile(function, "parallel", parallel=True) if shares_work else self.serial
         KERNELS.append(self)
 
     def __call__(self, *args, work=0):

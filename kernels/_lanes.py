@@ -2,7 +2,8 @@
 
 For algorithms that run the same scalar steps on eight problems at once. Numba would unroll a loop over eight lanes into
 scalar code; here each operation is one LLVM vector instruction. Arrays are one-dimensional; offsets count elements.
-A float32 array is widened as it is loaded and rounded as it is stored. With the JIT off the same names work on NumPy slices.
+A float32 array is widened as it is loaded and rounded as it is stored. With the JIT off the same names work on NumPy
+slices.
 """
 
 import numba

@@ -15,7 +15,7 @@ Numba cannot build this from plain loops (its SLP vectoriser is off), so the til
 ``@intrinsic``: one small internal function for each (rows, vectors), chosen by a jump at run time.
 
 ``panel(y, transposed, c, epilogue, a, out, d, total)`` covers a whole product with tiles and is the one entrance for
-the kernels: y is (rows, depth), or (depth, rows) with `transposed`; c (depth, R); out and d (rows, R); a and total (R,).
+the kernels: y is (rows, depth), or (depth, rows) with `transposed`; c (depth, R); out, d (rows, R); a and total (R,).
 What an epilogue ignores may be any array. All are C-ordered; R is a whole number of vectors (see ``padded``), and out
 and total have y's dtype or, for sums that must not lose digits, float64. With the JIT off a NumPy twin of the same
 signature runs. Nothing checks bounds here: that twin, and the canaries in the tests, do.
@@ -253,7 +253,6 @@ def _publish_single():
 def _compiled_panel(context, y, transposed, c, epilogue, a, out, d, total):
     def codegen(context, b, signature, args):
         y_type, _, c_type, _, a_type, out_type, d_type, total_type = signature.args
-        i64 = ir.IntType(64)
 
         def locate(kind, value):
             view = context.make_array(kind)(context, b, value)

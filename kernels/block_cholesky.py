@@ -1,8 +1,8 @@
 """Many small Cholesky factorisations at once: one R x R block for each row of a factor.
 
-Blocks are interleaved, (groups, R*R*LANES): entry (r, s) of LANES blocks lies side by side at offset (r R + s) LANES, so
-that every scalar step of the textbook algorithm is one vector instruction, whatever R is (`_lanes.py`). The last group
-is filled up with identity blocks. Only lower triangles are used; the diagonal holds reciprocal pivots.
+Blocks are interleaved, (groups, R*R*LANES): entry (r, s) of LANES blocks lies side by side at offset (r R + s) LANES,
+so that every scalar step of the textbook algorithm is one vector instruction, whatever R is (`_lanes.py`). The last
+group is filled up with identity blocks. Only lower triangles are used; the diagonal holds reciprocal pivots.
 
 A preconditioner's factors may be kept in float32: M = L L' with the rounded L is still exactly symmetric and positive
 definite, and solving is bound by reading L. For its range's sake each block is first divided by its mean diagonal.
@@ -222,7 +222,9 @@ def block_solve(factored, rhs, out=None):
     rhs = np.asarray(rhs)
     groups = -(-rhs.shape[0] // LANES)
     if rhs.ndim != 2 or factored.shape != (groups, rhs.shape[1] ** 2 * LANES):
-        raise ValueError(f"rhs: got shape {rhs.shape}; a row for each block and a column for each of its rows are needed")
+        raise ValueError(
+            f"rhs: got shape {rhs.shape}; a row for each block and a column for each of its rows are needed"
+        )
     x = np.empty(rhs.shape)
     ones = readonly(np.ones(groups * LANES))
     b = readonly(np.ascontiguousarray(rhs, np.float64))

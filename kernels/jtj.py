@@ -74,4 +74,6 @@ def jtj_apply(factors, tangents, out=None):
     results = tuple(np.ascontiguousarray(part[:, :rank]) for part in (L[:I], L[I : I + J], L[I + J :]))
     if out is None:
         return results
-    return tuple(deliver(result, target, f"out[{n}]") for n, (result, target) in enumerate(zip(results, out, strict=True)))
+    return tuple(
+        deliver(result, target, f"out[{n}]") for n, (result, target) in enumerate(zip(results, out, strict=True))
+    )

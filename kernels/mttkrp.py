@@ -2,7 +2,9 @@
 
 With Y of size (I, J, K) and factors A, B, C,
 
-    M0[i] = sum_jk Y[i,j,k] B[j] * C[k]      M1[j] = sum_ik Y[i,j,k] A[i] * C[k]      M2[k] = sum_ij Y[i,j,k] A[i] * B[j]
+    M0[i] = sum_jk Y[i,j,k] B[j] * C[k]
+    M1[j] = sum_ik Y[i,j,k] A[i] * C[k]
+    M2[k] = sum_ij Y[i,j,k] A[i] * B[j]
 
 All three need only two small matrix products for each row i of the image, one read of Y, 4 I J K R flops:
 
@@ -63,15 +65,20 @@ def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
                     M2[k, r] += part2[block, k, r]
 
 
+def blocks_for(shape, width):
+    """How many partial sums: one is worth its memory from about three million flops on, and sixteen are enough."""
+    rows, cols, bands = shape
+    return max(1, min(16, rows, 4 * rows * cols * bands * width // 3_000_000))
+
+
 class Scratch:
     """Partial sums for `mttkrp_add`: their number depends on the shape alone, so results do not depend on threads."""
 
     def __init__(self, shape, width, dtype):
-        rows, cols, bands = shape
+        _, cols, bands = shape
         self.row_flops = 4.0 * cols * bands * width
         self.slab = max(1, int(_SLAB_FLOPS // max(1, self.row_flops)))
-        # A block is worth its partial sums from about three million flops on, and sixteen keep memory small.
-        blocks = max(1, min(16, rows, int(rows * self.row_flops / 3e6)))
+        blocks = blocks_for(shape, width)
         self.part1 = aligned((blocks, cols, width), dtype)
         self.part2 = aligned((blocks, bands, width), np.float64)
 
@@ -152,4 +159,3 @@ def mttkrp_all(tensor, factors, out=None):
     results = _mttkrp(tensor, factors, ALL_MODES)
     outs = out if out is not None else (None, None, None)
     return tuple(deliver(m, o, f"out[{n}]") for n, (m, o) in enumerate(zip(results, outs, strict=True)))
-

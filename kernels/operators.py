@@ -1,7 +1,7 @@
 """Products with the operators that blur, decimate and average, as a few small dense blocks.
 
-The rows of P are taken sixteen at a time; the columns that those rows touch form one or a few runs, and each run is kept
-as a small dense block. A Gaussian blur by nine taps, decimated by four, has 16 x 69 blocks; a spectral response one
+The rows of P are taken sixteen at a time; the columns that those rows touch form one or a few runs, and each run is
+kept as a small dense block. A Gaussian blur by nine taps, decimated by four, has 16 x 69 blocks; a spectral response one
 block a run of bands; a dense matrix is its own block row; any sparse matrix works. A block costs one `panel`, which at
 this size beats an entry-by-entry sparse product by far, and cost stays proportional to the band, not to the matrix.
 """
@@ -22,7 +22,7 @@ _GAP = 8
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """A matrix as dense blocks, one after the other in `values`; `places` holds (row, column, height, width) of each."""
+    """A matrix as dense blocks, one after the other in `values`; `places` holds their (row, column, height, width)."""
 
     shape: tuple
     values: np.ndarray

@@ -1,20 +1,22 @@
 """What the non-negative and the unconstrained coupled CPD share: start, solve, report."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..kernels._simd import padded
+from ..kernels.mttkrp import blocks_for
 from ..model.checks import as_choice, as_count, as_number
 from ..model.result import Trace
-from ..solver.coupled_cpd import CURVATURES, CoupledCPD
+from ..solver.coupled_cpd import CURVATURES, SLAB, CoupledCPD
 from ..solver.parametrisation import per_mode
 from ..solver.regularisers import Ridge
 from ..solver.trust_region import Options, minimize
 from .method import Method, Solution
 
-# A given start is lifted to this part of its factor's mean: at x = 0 a squared parameter has no gradient to leave it by.
+# A given start is lifted to this part of its factor's mean: at x = 0 a squared parameter has no gradient.
 _LIFT = 1e-4
 
 
@@ -65,7 +67,7 @@ class CoupledNLS(Method):
             self.weights, scale,
         )  # fmt: skip
         if init is None:
-            x0 = random_start(problem, self.rank, parametrisation, scale, rng)
+            x0 = random_start(problem, self.rank, parametrisation, rng)
         else:
             x0 = given_start(init, problem, self.rank, parametrisation, scale)
         state = minimize(objective, x0, self._solver_options(time_limit), callback)
@@ -82,10 +84,10 @@ class CoupledNLS(Method):
         vectors = 16 * n * self.rank  # x, g, p, r, d, their products, the trial point, slopes and diagonals
         points = 2 * (n * self.rank + (n + 2 * m) * width + 12 * width**2)
         products = (2 * m + 4 * n) * width + 8 * width**2
-        partial_sums = 16 * (hsi_shape[1] + hsi_shape[2] + msi_shape[1] + msi_shape[2]) * width
+        partial_sums = sum(blocks_for(shape, width) * (shape[1] + shape[2]) * width for shape in (hsi_shape, msi_shape))
         blocks = (n + 24) * self.rank**2 // 2 + 16 * self.rank**2
         singles = m * width // 2
-        slab = 1 << 22  # the norm of the images is summed a slab of at most this many numbers at a time
+        slab = min(max(math.prod(hsi_shape), math.prod(msi_shape)), SLAB)
         return 8 * (vectors + points + products + partial_sums + blocks + singles + slab)
 
 
@@ -99,16 +101,15 @@ def _scale(problem):
     return 1.0
 
 
-def random_start(problem, rank, parametrisation, scale, rng):
-    """Factors uniform in (0, 1), then scaled so that the model's MSI is as large as the data's."""
+def random_start(problem, rank, parametrisation, rng):
+    """Factors uniform in (0, 1], then scaled so that the model's MSI is as large as the data's, 1 in their own unit."""
     I, J, K = problem.sri_shape
     # 1 - [0, 1) is (0, 1]: never zero, where a squared parameter would stay.
     A, B, C = (1.0 - rng.random((n, rank)) for n in (I, J, K))
     V = problem.degradation.PM @ C
     gramians = (A.T @ A) * (B.T @ B) * (V.T @ V)
     model = np.sqrt(gramians.sum() / problem.msi.size)
-    target = np.sqrt(np.mean(np.square(problem.msi, dtype=np.float64))) / scale or 1.0
-    grow = (target / model) ** (1.0 / 3.0) if model > 0.0 else 1.0
+    grow = (1.0 / model) ** (1.0 / 3.0) if model > 0.0 else 1.0
     return _stack([A * grow, B * grow, C * grow], parametrisation)
 
 
@@ -127,12 +128,14 @@ def given_start(init, problem, rank, parametrisation, scale):
         if phi.nonnegative:
             if factor.min() < 0.0:
                 raise ValueError(f"init: {name} holds negative values, but this method's factors are non-negative")
-            np.maximum(factor, _LIFT * (factor.mean() or 1.0), out=factor)
+            if factor.max() == 0.0:
+                raise ValueError(
+                    f"init: {name} is all zeros, from which squares cannot grow; positive values are needed"
+                )
+            np.maximum(factor, _LIFT * factor.mean(), out=factor)
     factors[2] /= scale
     return _stack(factors, parametrisation)
 
 
 def _stack(factors, parametrisation):
     return np.vstack([phi.inverse(f) for phi, f in zip(per_mode(parametrisation), factors, strict=True)])
-
-

@@ -12,7 +12,7 @@ A method is a frozen, keyword-only dataclass deriving from `Method` and register
             ...
             return Solution(status=..., cost=..., n_iter=..., trace=..., image=...)
 
-Options are checked in `__post_init__`. What `fuse` may pass beyond the common arguments is what the class says it can use.
+Options are checked in `__post_init__`. What else `fuse` may pass is what the class says it can use.
 """
 
 import difflib
@@ -60,7 +60,7 @@ class Method:
     has_starts: ClassVar[bool] = False
     takes_init: ClassVar[bool] = False
 
-    def solve(self, problem, *, rng: np.random.Generator, callback: Callable | None = None, time_limit=None) -> Solution:
+    def solve(self, problem, *, rng: np.random.Generator, callback: Callable | None = None, time_limit=None):
         raise NotImplementedError(f"{type(self).__name__} has no solve")
 
     def memory_needed(self, hsi_shape, msi_shape, dtype) -> int:

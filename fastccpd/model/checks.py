@@ -81,8 +81,8 @@ def check_values(cube, name):
         if not (rows.max() <= largest and rows.min() >= -largest):
             bad = int(np.count_nonzero(~np.isfinite(rows)))
             if bad:
-                raise ValueError(f"{name}: holds NaN or infinite values ({bad} in rows {start} to {start + len(rows) - 1}); "
-                                 "finite values are needed")  # fmt: skip
+                where = f"{bad} in rows {start} to {start + len(rows) - 1}"
+                raise ValueError(f"{name}: holds NaN or infinite values ({where}); finite values are needed")
             raise ValueError(f"{name}: holds magnitudes above {largest:g}, whose squares overflow; rescale it")
 
 
@@ -100,7 +100,7 @@ def as_operator(value, name):
     if rows == 0 or columns == 0:
         raise ValueError(f"{name}: got shape {matrix.shape}; at least one row and one column are needed")
     if rows > columns:
-        raise ValueError(f"{name}: {rows} rows and {columns} columns; it maps fine to coarse, so it cannot have more rows")
+        raise ValueError(f"{name}: {rows} rows and {columns} columns; it maps fine to coarse: at most as many rows")
     if not np.isfinite(matrix.data).all():
         raise ValueError(f"{name}: holds NaN or infinite values; finite weights are needed")
     empty = np.flatnonzero(np.diff(matrix.indptr) == 0)

@@ -46,4 +46,6 @@ class Degradation:
             return "×".join(map(str, shape))
 
         taps = "/".join(str(int(np.diff(P.indptr).max())) for P in (self.P1, self.P2, self.PM))
-        return f"<Degradation: SRI {size(self.sri_shape)} → HSI {size(self.hsi_shape)}, MSI {size(self.msi_shape)}; taps {taps}>"
+        sri, hsi, msi = size(self.sri_shape), size(self.hsi_shape), size(self.msi_shape)
+        ratio = "×".join(f"{fine / coarse:g}" for coarse, fine in (self.P1.shape, self.P2.shape))
+        return f"<Degradation: SRI {sri} → HSI {hsi}, MSI {msi}; ratio {ratio}, taps {taps}>"

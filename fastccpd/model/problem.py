@@ -23,7 +23,7 @@ class Problem:
     check_finite : bool
         False skips the scan for NaN and infinities.
 
-    Both images become float32 if both are (or are float16), else float64. C-contiguous input of that dtype is not copied.
+    Both images become float32 if both are (or are float16), else float64. C-ordered input of that dtype is not copied.
     """
 
     hsi: np.ndarray

@@ -113,4 +113,4 @@ class FusionResult:
 
     def __repr__(self):
         size = "×".join(map(str, self.factors.shape if self.factors is not None else self.image.shape))
-        return f"<FusionResult {self.method}: {size}, cost {self.cost:.6g} after {self.n_iter} iterations, {self.status}>"
+        return f"<FusionResult {self.method}: {size}, cost {self.cost:.6g}, {self.n_iter} iterations, {self.status}>"

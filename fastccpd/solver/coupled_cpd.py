@@ -38,6 +38,9 @@ CURVATURES = ("positive", "gauss-newton")
 # A tenth of each block's mean diagonal: 1e-2 to 1 all work, and this was the most reliable.
 BLOCK_DAMPING = 0.1
 
+# The norm of an image is summed in slabs of about this many numbers.
+SLAB = 1 << 18
+
 # An entry is trapped if its Newton step would multiply it by more than the reciprocal of this.
 _TRAPPED = 1e-2
 
@@ -155,8 +158,8 @@ class CoupledCPD:
     def release(self, x):
         """A better point than x, the linearisation point, if squared parameters are trapped at zero; else None.
 
-        Where u = x² is nearly zero although the cost falls with it, the gradient 2x ∂f/∂u vanishes all the same: a false
-        stationary point, which entries reach that first had to fall and later should have risen. Each such entry is
+        Where u = x² is nearly zero although the cost falls with it, the gradient 2x ∂f/∂u vanishes all the same: a
+        false stationary point, which entries reach that first had to fall and later should have risen. Each of them is
         lifted towards its own Newton point −(∂f/∂u)/h, as far as the cost falls.
         """
         here = self._here
@@ -275,6 +278,6 @@ def _coverage(operators, I, J, K, weight):
 
 def _norm2(tensor):
     """‖tensor‖² in float64, a slab at a time."""
-    slab = max(1, (1 << 22) // max(1, tensor[0].size))
+    slab = max(1, SLAB // max(1, tensor[0].size))
     sums = [np.square(tensor[i : i + slab], dtype=np.float64).sum() for i in range(0, len(tensor), slab)]
     return float(np.sum(sums))

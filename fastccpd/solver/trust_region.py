@@ -142,6 +142,7 @@ def minimize(objective, x0, options=None, callback=None):
             state.x, state.settled, state.n_idle, rho, products = released, None, 0, np.nan, 0
             f, g = objective.cost_and_gradient(state.x)
             state.radius = _first_radius(objective, state.x, g, options)
+            state.first_gradient_norm = max(state.first_gradient_norm, np.sqrt(dot(g, g)))
         else:
             step = _find_step(objective, g, state, norm, options)
             trial = state.x + step.p

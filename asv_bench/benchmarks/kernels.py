@@ -1,0 +1,57 @@
+"""Kernels beside their rivals, so that the dashboard shows the ratio. Run by asv."""
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from . import rivals
+
+
+class MTTKRP:
+    """All three modes of one tensor."""
+
+    ways = ("fastccpd", "tensorly", "pyttb", "khatri-rao + gemm", "two bare gemms")
+    params = (list(rivals.SHAPES), ways, ["float64", "float32"])
+    param_names = ("shape", "way", "dtype")
+
+    def setup(self, shape, way, dtype):
+        self.case = rivals.tensor_and_factors(rivals.SHAPES[shape], np.dtype(dtype))
+        self.call = {
+            "fastccpd": rivals.ours,
+            "tensorly": rivals.tensorly_three_modes,
+            "pyttb": rivals.pyttb_three_modes,
+            "khatri-rao + gemm": rivals.khatri_rao_gemm,
+            "two bare gemms": rivals.TwoGemms(*self.case),
+        }[way]
+        self.call(*self.case)
+
+    def time_three_modes(self, shape, way, dtype):
+        self.call(*self.case)
+
+
+class HessianProduct:
+    """H z of the coupled objective, NumPy's BLAS at one thread."""
+
+    params = (list(rivals.HESSP_SHAPES), ["fastccpd", "numpy"])
+    param_names = ("shape", "way")
+
+    def setup(self, shape, way):
+        objective, self.z = rivals.objective_at_a_point(*rivals.HESSP_SHAPES[shape])
+        self.call = objective.hessp if way == "fastccpd" else rivals.numpy_hessp(objective)
+        self.limits = threadpool_limits(1)
+        self.call(self.z)
+
+    def teardown(self, shape, way):
+        self.limits.restore_original_limits()
+
+    def time_product(self, shape, way):
+        self.call(self.z)
+
+
+class Memory:
+    """Peak memory of all three modes where an explicit Khatri-Rao matrix would take 3.2 GB."""
+
+    def setup(self):
+        self.case = rivals.tensor_and_factors((2000, 2000, 6, 100))
+
+    def peakmem_three_modes(self):
+        rivals.ours(*self.case)

@@ -1,0 +1,32 @@
+"""The field: builders of the operators, noise, scenes, metrics and smoothing."""
+
+from . import metrics, scenes
+from .metrics import score
+from .noise import add_noise, degrade
+from .psf import gaussian, preset
+from .response import (
+    landsat,
+    read_edges,
+    read_response,
+    response_from_edges,
+    response_from_groups,
+    response_from_table,
+)
+from .smoothing import lee
+
+__all__ = [
+    "add_noise",
+    "degrade",
+    "gaussian",
+    "landsat",
+    "lee",
+    "metrics",
+    "preset",
+    "read_edges",
+    "read_response",
+    "response_from_edges",
+    "response_from_groups",
+    "response_from_table",
+    "scenes",
+    "score",
+]

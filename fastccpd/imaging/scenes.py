@@ -1,0 +1,399 @@
+"""Scenes to work on: benchmark cubes read from a folder, and synthetic landscapes that need nothing.
+
+Real scenes are other people's data and are not part of this package. `load` reads them from a folder, given as an
+argument or by the environment variable FASTCCPD_DATA, in which each scene has a folder of its own (`_FILES` below lists
+file and variable; wavelength tables are in `wavelengths/`). Indian Pines also comes with the package tensorly.
+
+Cubes are (rows, columns, bands), float64, in the units of their file. Only wavelengths that are known are given, in nm.
+
+A synthetic scene is a linear mixture, cube = Σ_m a_m ∘ s_m, of the spectra and maps of landscape.py. So its spectral
+rank is the number of materials.
+"""
+
+import csv
+import difflib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..model.checks import as_choice, as_count
+from .landscape import kinds_of, maps, spectrum
+from .noise import as_generator
+
+FOLDER_VARIABLE = "FASTCCPD_DATA"
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A scene.
+
+    Attributes
+    ----------
+    cube : (rows, columns, bands) float64 array
+    wavelengths : (bands,) array or None
+        Band centres in nm, in the order of the bands: not always sorted.
+    labels : (rows, columns) array of ints or None
+        0 is unlabelled. What the others mean is in the provenance.
+    provenance : dict
+        name, sensor, source, origin, terms, notes.
+    """
+
+    cube: np.ndarray
+    wavelengths: np.ndarray | None
+    labels: np.ndarray | None
+    provenance: dict[str, Any]
+
+    def __repr__(self):
+        known = [name for name in ("wavelengths", "labels") if getattr(self, name) is not None]
+        size = "×".join(map(str, self.cube.shape))
+        return f"<Scene {self.provenance['name']}: {size}, {' and '.join(known) or 'no wavelengths or labels'}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A scene that two sensors have seen at the same resolution.
+
+    Attributes
+    ----------
+    reference : (rows, columns, bands) float64 array
+        The hyperspectral image, fine: degrade its rows and columns to get an HSI, and keep it to compare with.
+    msi : (rows, columns, multispectral bands) float64 array
+        A true measurement, not derived from `reference`.
+    wavelengths : (bands,) array
+        Band centres of `reference` in nm.
+    response : (multispectral bands, bands) array
+        An estimate of PM; it fits the normalised images only.
+    provenance : dict
+    """
+
+    reference: np.ndarray
+    msi: np.ndarray
+    wavelengths: np.ndarray
+    response: np.ndarray
+    provenance: dict[str, Any]
+
+    def __repr__(self):
+        sizes = ("×".join(map(str, image.shape)) for image in (self.reference, self.msi))
+        return f"<Pair {self.provenance['name']}: reference {' and MSI '.join(sizes)}>"
+
+
+@dataclass(frozen=True)
+class _File:
+    """Where a scene is kept, what it must look like, and what is known of it."""
+
+    path: str
+    variable: str
+    shape: tuple[int, ...]
+    sensor: str
+    origin: str
+    terms: str = "no formal licence; a research benchmark"
+    notes: str = ""
+
+
+_ANOMALIES = "labels: 1 where the anomaly-detection benchmark has a target; which bands were removed is not recorded"
+
+_FILES = {
+    "salinas-a": _File(
+        "salinas_a/SRI_Salinas.mat", "SRI_Salinas", (80, 84, 204), "AVIRIS",
+        "github MengDing56/Code_SCLL1_HSR; GIC, University of the Basque Country",
+        notes="counts / 8373, negatives set to 0; wavelengths of the 1997 calibration, though it was flown in 1998; "
+        "labels from Salinas-A, whose window is shifted, so that 2 rows and 2 columns have none",
+    ),
+    "indian-pines": _File(
+        "indian_pines/indian_pines_corrected.npz", "cube", (145, 145, 200), "AVIRIS",
+        "Baumgardner, Biehl, Landgrebe (2015), doi:10.4231/R7RX991C; the package tensorly", "CC BY 3.0",
+        "counts = 1000 + 500 · radiance: no value is near zero, and the offset dominates SAM and relative errors",
+    ),
+    "samson": _File(
+        "samson/samson_1.mat", "V", (156, 95 * 95), "SAMSON", "github vleplat/Tubal_TT and vleplat/bLL1_NBTD",
+        notes="wavelengths evenly spread over 401 to 889 nm; labels: the largest of the reference abundances (1 rock, "
+        "2 tree, 3 water)",
+    ),
+    "moffett": _File(
+        "moffett/Moffett_vca.mat", "data", (50, 50, 189), "AVIRIS", "github pthouvenin/unmixing-plmm",
+        "repository GPL-3.0", "189 of 224 bands; their centres are not certain",
+    ),
+    "paris": _File(
+        "paris_hsi_msi/paris_data_hs_ms.mat", "HSim", (72, 72, 128), "EO-1 Hyperion", "github alfaiate/HySure",
+        "repository GPL-3.0", "wavelengths from the band numbers, approximate; load_pair gives the MSI of EO-1 ALI too",
+    ),
+    "san-diego": _File(
+        "san_diego/sandiego.mat", "data", (100, 100, 189), "AVIRIS", "github jiojio0505/OT-AD", notes=_ANOMALIES
+    ),
+    "hydice-urban": _File(
+        "hydice_urban/hydice.mat", "data", (80, 100, 162), "HYDICE", "github jiojio0505/OT-AD", notes=_ANOMALIES
+    ),
+    "abu-airport-4": _File(
+        "abu_airport_4/abu-airport-4.mat", "data", (100, 100, 191), "AVIRIS",
+        "github jiojio0505/OT-AD; Kang et al., IEEE TGRS 55(10), 2017", notes=_ANOMALIES,
+    ),
+    "abu-urban-1": _File(
+        "abu_urban_1/abu-urban-1.mat", "data", (100, 100, 204), "AVIRIS",
+        "github jiojio0505/OT-AD; Kang et al., IEEE TGRS 55(10), 2017", notes=f"noisy, some negative; {_ANOMALIES}",
+    ),
+}  # fmt: skip
+
+
+def names():
+    """The names that `load` takes."""
+    return tuple(_FILES)
+
+
+def load(name, folder=None, crop_to=None):
+    """A benchmark scene.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    folder : path, optional
+        Where the scenes are. None: what FASTCCPD_DATA says.
+    crop_to : int, optional
+        Crop rows and columns to multiples of this number, dropping the first ones: 4 makes the 145×145 Indian Pines the
+        144×144 scene (rows and columns 1 to 144) of published experiments. None: as it is.
+
+    Returns
+    -------
+    Scene
+
+    Raises
+    ------
+    FileNotFoundError
+        If the scene is in no place known; the message says where it was looked for.
+
+    Examples
+    --------
+    >>> from fastccpd.imaging import scenes
+    >>> scene = scenes.load("indian-pines", crop_to=4)  # doctest: +SKIP
+    >>> scene.cube.shape  # doctest: +SKIP
+    (144, 144, 200)
+    """
+    file = _file(name)
+    folder = _folder(folder)
+    path = None if folder is None else folder / file.path
+    if path is not None and path.is_file():
+        cube, wavelengths, labels = _READERS.get(name, _read_anomalies)(file, folder, path)
+        source = str(path)
+    elif name == "indian-pines" and (found := _indian_pines_of_tensorly()) is not None:
+        cube, labels, source = found
+        wavelengths = _table_of_indian_pines(folder)
+    else:
+        raise FileNotFoundError(_not_found(name, file, folder))
+    if crop_to is not None:
+        multiple = as_count(crop_to, "crop_to", most=min(cube.shape[:2]))
+        first_row, first_column = (size % multiple for size in cube.shape[:2])
+        cube = cube[first_row:, first_column:]
+        labels = None if labels is None else labels[first_row:, first_column:]
+    return Scene(np.ascontiguousarray(cube, dtype=np.float64), wavelengths, labels, _provenance(name, file, source))
+
+
+def load_pair(name="paris", folder=None, normalise=True):
+    """A scene seen by a hyperspectral and a multispectral sensor at the same resolution.
+
+    Parameters
+    ----------
+    name : "paris"
+    folder : path, optional
+        As in `load`.
+    normalise : bool
+        True divides each band of both images by its 99.9 % quantile; only then does the estimated response fit.
+
+    Returns
+    -------
+    Pair
+
+    Examples
+    --------
+    >>> from fastccpd.imaging import scenes
+    >>> scenes.load_pair("paris")  # doctest: +SKIP
+    <Pair paris: reference 72×72×128 and MSI 72×72×9>
+    """
+    as_choice(name, "name", ("paris",))
+    scene = load(name, folder)
+    path = Path(scene.provenance["source"])
+    beside = path.with_name("R_HysureParis.mat")
+    if not beside.is_file():
+        raise FileNotFoundError(
+            f"scene 'paris': {beside.name} is not in {path.parent}; get this response from github "
+            "ricardoborsoi/FuVarRelease, and put it there"
+        )
+    images = [scene.cube, _variable(path, "MSim", (72, 72, 9))]
+    if normalise:
+        images = [image / np.quantile(image, 0.999, axis=(0, 1)) for image in images]
+    reference, msi = (np.ascontiguousarray(image, dtype=np.float64) for image in images)
+    provenance = scene.provenance | {"sensor": "EO-1 Hyperion and EO-1 ALI", "normalised": bool(normalise)}
+    return Pair(reference, msi, scene.wavelengths, _variable(beside, "R", (9, 128)), provenance)
+
+
+def synthetic(shape, materials=5, rng=0):
+    """A synthetic landscape.
+
+    Parameters
+    ----------
+    shape : (rows, columns, bands)
+        The bands are spread evenly over 400 to 2500 nm.
+    materials : int
+        In this order: green crop, bare soil, wood, water, ripe grain, asphalt, roof tiles; then further crops, soils
+        and grains.
+    rng : int or numpy.random.Generator
+        The same number gives the same scene.
+
+    Returns
+    -------
+    Scene
+        Reflectances in [0, 1]; labels 1, 2, … are the material that covers most of the pixel.
+
+    Examples
+    --------
+    >>> from fastccpd.imaging import scenes
+    >>> scenes.synthetic((60, 80, 100), materials=5)
+    <Scene synthetic: 60×80×100, wavelengths and labels>
+    """
+    try:
+        rows, columns, bands = shape
+    except (TypeError, ValueError):
+        raise ValueError(f"shape: got {shape!r}; (rows, columns, bands) is needed") from None
+    sizes = tuple(as_count(size, f"shape[{axis}]") for axis, size in enumerate((rows, columns, bands)))
+    materials = as_count(materials, "materials")
+    generator = as_generator(rng)
+    wavelengths = np.linspace(400.0, 2500.0, bands)
+    kinds = kinds_of(materials)
+    spectra = np.array([spectrum(kind, wavelengths, generator) for kind in kinds])
+    cover, shade = maps(sizes[:2], kinds, generator)
+    labels = cover.argmax(axis=2) + 1
+    cover *= shade[:, :, None]
+    cube = (cover.reshape(-1, materials) @ spectra).reshape(sizes)
+    meanings = ", ".join(f"{number} {kind}" for number, kind in enumerate(kinds, start=1))
+    provenance = {
+        "name": "synthetic", "sensor": "none", "source": f"scenes.synthetic({sizes}, {materials}, rng={rng})",
+        "origin": "fastccpd", "terms": "free to use", "notes": f"labels: {meanings}",
+    }  # fmt: skip
+    return Scene(cube, wavelengths, labels, provenance)
+
+
+def _file(name):
+    if name not in _FILES:
+        close = difflib.get_close_matches(str(name), _FILES, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"name: got {name!r}; {hint}known are {', '.join(_FILES)}")
+    return _FILES[name]
+
+
+def _folder(folder):
+    """The folder of scenes, or None if neither the caller nor the environment names one."""
+    name = FOLDER_VARIABLE if folder is None else "folder"
+    folder = os.environ.get(FOLDER_VARIABLE) if folder is None else folder
+    if not folder:
+        return None
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(f"{name}: {folder} is not a folder; the one that holds the scenes is needed")
+    return Path(folder)
+
+
+def _not_found(name, file, folder):
+    where = f"folder= or {FOLDER_VARIABLE}"
+    looked = f"{where} names no folder" if folder is None else f"{file.path} is not in {folder}"
+    tensorly = " and tensorly, which carries it too, is not installed" if name == "indian-pines" else ""
+    return (
+        f"scene {name!r}: {looked}{tensorly}; get it from {file.origin}, and put it at {file.path} in the folder that "
+        f"{where} names"
+    )
+
+
+def _provenance(name, file, source):
+    return {
+        "name": name, "sensor": file.sensor, "source": source, "origin": file.origin, "terms": file.terms,
+        "notes": file.notes,
+    }  # fmt: skip
+
+
+def _variable(path, name, shape):
+    """One array of a MAT or NPZ file, of the shape it must have."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            value = file.get(name)
+    else:
+        from scipy.io import loadmat
+
+        value = loadmat(path, variable_names=[name]).get(name)
+    if value is None or value.shape != shape:
+        got = "is not there" if value is None else f"has shape {value.shape}"
+        raise ValueError(f"{path}: {name} {got}; shape {shape} is needed")
+    return value
+
+
+def _table(folder, file, index):
+    """The centres of the bands that a cube keeps, from a wavelength table; None if there is no such table."""
+    path = None if folder is None else folder / "wavelengths" / file
+    if path is None or not path.is_file():
+        return None
+    with open(path, newline="", encoding="utf-8") as lines:
+        kept = {int(row[index]): float(row["center_nm"]) for row in csv.DictReader(lines) if row[index]}
+    return np.array([kept[band] for band in range(len(kept))])
+
+
+def _table_of_indian_pines(folder):
+    return _table(folder, "aviris_1992_indian_pines_220.csv", "index_in_corrected_0based")
+
+
+def _read_salinas(file, folder, path):
+    cube = _variable(path, file.variable, file.shape)
+    labels, truth = None, path.with_name("SalinasA_gt.mat")
+    if truth.is_file():
+        # Pixel [i, j] of this window is pixel [i - 2, j + 4] of Salinas-A.
+        labels = np.zeros(cube.shape[:2], np.uint8)
+        labels[2:, :82] = _variable(truth, "salinasA_gt", (83, 86))[:78, 4:]
+    return cube, _table(folder, "aviris_1997_224.csv", "index_in_salinas_corrected_0based"), labels
+
+
+def _read_indian_pines(file, folder, path):
+    cube, labels = _variable(path, file.variable, file.shape), _variable(path, "gt", file.shape[:2])
+    return cube, _table_of_indian_pines(folder), labels
+
+
+def _read_samson(file, folder, path):
+    # Pixels are columns of the matrix, and run down the columns of the picture.
+    cube = _variable(path, file.variable, file.shape).T.reshape(95, 95, 156, order="F")
+    labels, truth = None, path.with_name("end3.mat")
+    if truth.is_file():
+        labels = _variable(truth, "A", (3, 95 * 95)).argmax(axis=0).reshape(95, 95, order="F").astype(np.uint8) + 1
+    return cube, np.linspace(401.0, 889.0, 156), labels
+
+
+def _read_moffett(file, folder, path):
+    return _variable(path, file.variable, file.shape), None, None
+
+
+def _read_paris(file, folder, path):
+    cube = _variable(path, file.variable, file.shape)
+    numbers = _variable(path, "non_del_bands", (1, 128))[0].astype(np.float64)
+    # Hyperion's two spectrometers, numbered from 1.
+    wavelengths = np.where(numbers <= 57, 426.82 + 10.175 * (numbers - 8), 912.45 + 10.089 * (numbers - 77))
+    return cube, wavelengths, None
+
+
+def _read_anomalies(file, folder, path):
+    return _variable(path, file.variable, file.shape), None, _variable(path, "map", file.shape[:2])
+
+
+_READERS = {
+    "salinas-a": _read_salinas,
+    "indian-pines": _read_indian_pines,
+    "samson": _read_samson,
+    "moffett": _read_moffett,
+    "paris": _read_paris,
+}
+
+
+def _indian_pines_of_tensorly():
+    """Cube, labels and source, or None without tensorly; the wavelengths it gives are off by a band and stay there."""
+    try:
+        import tensorly
+        from tensorly.datasets import load_indian_pines
+    except ImportError:
+        return None
+    bunch = load_indian_pines()
+    return np.asarray(bunch.tensor), np.asarray(bunch.ticks[0]), f"tensorly {tensorly.__version__}"

@@ -1,0 +1,66 @@
+"""Recorded launches: what every kernel is really called with, for tests that replay them."""
+
+import numpy as np
+import pytest
+from fastccpd.kernels import _jit
+
+from fastccpd import kernels
+
+
+def fresh(arg):
+    """A copy that is read-only where the original is."""
+    if not isinstance(arg, np.ndarray):
+        return arg
+    copy = arg.copy()
+    copy.flags.writeable = arg.flags.writeable
+    return copy
+
+
+def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
+    """Run every kernel through the package's own front doors."""
+    from scenery import small_case
+
+    from fastccpd import Problem
+    from fastccpd.solver.coupled_cpd import CoupledCPD
+
+    rng = np.random.default_rng(0)
+    Y = rng.random(shape).astype(dtype)
+    factors = [rng.random((n, rank)).astype(dtype) for n in shape]
+    kernels.mttkrp_all(Y, factors)
+    kernels.hadamard_gram(factors)
+    kernels.jtj_apply(factors, factors)
+    kernels.reconstruct(factors)
+    kernels.residual_norm2(Y, factors)
+    kernels.operator_apply(rng.random((5, shape[0])), factors[0])
+    blocks = rng.random((21, rank, rank))
+    kernels.block_solve(kernels.block_cholesky(blocks @ blocks.transpose(0, 2, 1)), rng.random((21, rank)))
+
+    _, hsi, msi, degradation = small_case(shape=(24, 20, 30), rank=3, noise=0.01)
+    objective = CoupledCPD(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)
+    _, g = objective.cost_and_gradient(rng.random(objective.shape))
+    objective.hessp(objective.precondition(g))
+    _jit._nearly_nothing(np.zeros(3))
+
+
+@pytest.fixture(name="fresh", scope="session")
+def fresh_fixture():
+    return fresh
+
+
+@pytest.fixture(scope="session")
+def launches():
+    """A list of (kernel, args before the call), at least one for each kernel and dtype."""
+    recorded = []
+    original = _jit.Kernel.__call__
+
+    def record(self, *args, work=0):
+        recorded.append((self, [fresh(arg) for arg in args]))
+        return original(self, *args, work=work)
+
+    _jit.Kernel.__call__ = record
+    try:
+        drive(np.float64)
+        drive(np.float32)
+    finally:
+        _jit.Kernel.__call__ = original
+    return recorded

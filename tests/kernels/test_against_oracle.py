@@ -1,0 +1,144 @@
+"""Every public kernel against its definition, both dtypes, sizes around every tile edge."""
+
+import numpy as np
+import oracle
+import pytest
+from scipy import sparse
+
+from fastccpd import kernels
+
+SIZES = [1, 2, 3, 5, 7, 16, 17, 31]
+LIMIT = 30.0
+
+
+def shapes(count, seed):
+    """Edge cases, then a fixed sample of (I, J, K, R)."""
+    rng = np.random.default_rng(seed)
+    edges = [(1, 1, 1, 1), (31, 1, 1, 1), (1, 31, 1, 17), (1, 1, 31, 31), (17, 16, 7, 1), (2, 3, 5, 31)]
+    return edges + [tuple(int(n) for n in rng.choice(SIZES, 4)) for _ in range(count)]
+
+
+def case(shape, dtype, seed=0):
+    I, J, K, R = shape
+    rng = np.random.default_rng(seed)
+    Y = rng.standard_normal((I, J, K)).astype(dtype)
+    return Y, [rng.standard_normal((n, R)).astype(dtype) for n in (I, J, K)]
+
+
+def exact(*arrays):
+    return [np.asarray(a, dtype=np.float64) for a in arrays]
+
+
+DTYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+
+
+@DTYPES
+@pytest.mark.parametrize("shape", shapes(40, seed=1))
+def test_mttkrp_matches_the_khatri_rao_product_in_every_mode(shape, dtype):
+    Y, factors = case(shape, dtype)
+    results = kernels.mttkrp_all(Y, factors)
+    for mode, result in enumerate(results):
+        reference = oracle.mttkrp(*exact(Y), exact(*factors), mode)
+        terms = Y.size // Y.shape[mode]
+        assert result.dtype == dtype
+        assert oracle.ratio(result, reference, terms) < LIMIT
+        alone = kernels.mttkrp(Y, factors, mode)
+        assert alone.tobytes() == result.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(150, 140, 6, 30), (40, 130, 40, 33)])
+@DTYPES
+def test_mttkrp_matches_on_tensors_large_enough_to_be_shared_among_threads(shape, dtype):
+    Y, factors = case(shape, dtype)
+    for result, equation in zip(
+        kernels.mttkrp_all(Y, factors), ("ijk,jr,kr->ir", "ijk,ir,kr->jr", "ijk,ir,jr->kr"), strict=True
+    ):
+        others = [f for n, f in zip("ijk", exact(*factors)) if n != equation[-2]]
+        reference = np.einsum(equation, *exact(Y), *others, optimize=True)
+        assert oracle.ratio(result, reference, 1000) < LIMIT
+
+
+@DTYPES
+@pytest.mark.parametrize("shape", shapes(25, seed=2))
+def test_gramians_match_matrix_products(shape, dtype):
+    _, factors = case(shape, dtype)
+    S = [f.T @ f for f in exact(*factors)]
+    for factor, reference in zip(factors, S):
+        assert oracle.ratio(kernels.gram(factor), reference, len(factor)) < LIMIT
+    Q = kernels.hadamard_gram(factors)
+    for mode, reference in enumerate((S[1] * S[2], S[0] * S[2], S[0] * S[1])):
+        W = oracle.khatri_rao(*[f for n, f in enumerate(exact(*factors)) if n != mode])
+        np.testing.assert_allclose(W.T @ W, reference, rtol=1e-9, atol=1e-9 * np.abs(reference).max())
+        assert oracle.ratio(Q[mode], reference, sum(shape)) < LIMIT
+
+
+@DTYPES
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 3, 4, 1), (5, 3, 2, 7), (7, 5, 3, 3), (3, 7, 5, 16), (4, 5, 6, 9)])
+def test_jtj_apply_matches_the_dense_jacobian(shape, dtype):
+    _, factors = case(shape, dtype)
+    _, tangents = case(shape, dtype, seed=1)
+    J = oracle.cp_jacobian(exact(*factors))
+    t = np.concatenate([t.ravel() for t in exact(*tangents)])
+    reference = J.T @ (J @ t)
+    result = np.concatenate([part.ravel() for part in kernels.jtj_apply(factors, tangents)])
+    assert oracle.ratio(result, reference, J.shape[0]) < LIMIT
+
+
+@DTYPES
+@pytest.mark.parametrize("shape", shapes(25, seed=3))
+def test_reconstruct_and_residual_match_the_sum_of_outer_products(shape, dtype):
+    Y, factors = case(shape, dtype)
+    reference = oracle.cp_tensor(*exact(*factors))
+    assert oracle.ratio(kernels.reconstruct(factors), reference, shape[3]) < LIMIT
+    residual = np.sum((Y.astype(np.float64) - reference) ** 2)
+    result = np.array(kernels.residual_norm2(Y, factors))
+    eps = np.finfo(dtype).eps
+    assert abs(result - residual) <= LIMIT * eps * shape[3] * np.sum((np.abs(Y) + np.abs(reference)) ** 2)
+
+
+def test_reconstruct_renders_any_block():
+    _, factors = case((17, 7, 31, 5), np.float64)
+    whole = kernels.reconstruct(factors)
+    block = kernels.reconstruct(factors, rows=slice(3, 9), cols=[0, 6], bands=np.array([30, 2, 2]))
+    np.testing.assert_allclose(block, whole[3:9][:, [0, 6]][:, :, [30, 2, 2]], rtol=1e-14)
+    one = kernels.reconstruct(factors, rows=slice(4, 5))
+    assert one.shape == (1, 7, 31)
+
+
+@DTYPES
+@pytest.mark.parametrize("R", [1, 7, 16, 31])
+@pytest.mark.parametrize("kind", ["banded", "dense", "scattered", "empty rows", "one by one"])
+def test_operators_match_dense_products_both_ways(kind, R, dtype):
+    rng = np.random.default_rng(5)
+    P = {
+        "banded": np.kron(np.eye(9), np.ones((1, 4))) + np.eye(9, 36, 3),
+        "dense": rng.standard_normal((11, 37)),
+        "scattered": sparse.random_array((23, 61), density=0.05, rng=rng).toarray(),
+        "empty rows": np.diag([1.0, 0.0, 2.0, 0.0, 3.0]),
+        "one by one": np.array([[2.0]]),
+    }[kind]
+    for matrix in (P, sparse.csr_array(P)):
+        X = rng.standard_normal((P.shape[1], R)).astype(dtype)
+        Z = rng.standard_normal((P.shape[0], R)).astype(dtype)
+        assert oracle.ratio(kernels.operator_apply(matrix, X), P @ exact(X)[0], P.shape[1]) < LIMIT
+        assert oracle.ratio(kernels.operator_apply(matrix, Z, transpose=True), P.T @ exact(Z)[0], P.shape[0]) < LIMIT
+
+
+@pytest.mark.parametrize("R", [1, 2, 3, 4, 5, 7, 8, 17, 30])
+@pytest.mark.parametrize("n", [1, 7, 8, 19])
+def test_block_cholesky_solves_every_block(n, R):
+    rng = np.random.default_rng(R)
+    A = rng.standard_normal((n, R, R))
+    blocks = A @ A.transpose(0, 2, 1) + 0.1 * np.eye(R)
+    b = rng.standard_normal((n, R))
+    x = kernels.block_solve(kernels.block_cholesky(blocks), b)
+    residual = np.einsum("nrs,ns->nr", blocks, x) - b
+    scale = np.linalg.norm(blocks, axis=(1, 2)) * np.linalg.norm(x, axis=1) + np.linalg.norm(b, axis=1)
+    assert np.max(np.linalg.norm(residual, axis=1) / scale) < LIMIT * R * np.finfo(float).eps
+
+
+def test_block_solve_leaves_unseen_coordinates_at_zero():
+    blocks = np.zeros((2, 3, 3))
+    blocks[0] = np.diag([4.0, 0.0, 1.0])
+    x = kernels.block_solve(kernels.block_cholesky(blocks), np.ones((2, 3)))
+    np.testing.assert_array_equal(x, [[0.25, 0.0, 1.0], [0.0, 0.0, 0.0]])

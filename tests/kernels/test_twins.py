@@ -1,0 +1,152 @@
+"""Serial and parallel twins, thread counts and layers: the same bytes, no abort; and the kernel contract."""
+
+import os
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+from fastccpd.kernels import _jit
+
+JIT_ON = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT or numba.config.BOUNDSCHECK), reason="compares code as users run it"
+)
+
+
+@pytest.fixture
+def replay(fresh):
+    """Call a function with copies of recorded arguments, and return the copies."""
+
+    def run(function, args):
+        copies = [fresh(arg) for arg in args]
+        function(*copies)
+        return copies
+
+    return run
+
+
+def test_every_kernel_is_launched_by_the_front_doors(launches):
+    assert {kernel.__name__ for kernel, _ in launches} == {kernel.__name__ for kernel in _jit.KERNELS}
+
+
+@JIT_ON
+def test_parallel_and_serial_twins_write_the_same_bytes(launches, replay):
+    for kernel, args in launches:
+        serial = replay(kernel.serial, args)
+        parallel = replay(kernel.parallel, args)
+        for a, b in zip(serial, parallel):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes(), kernel
+
+
+@JIT_ON
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
+def test_any_number_of_threads_writes_the_same_bytes(launches, replay):
+    before = numba.get_num_threads()
+    try:
+        results = []
+        for threads in range(1, numba.config.NUMBA_NUM_THREADS + 1):
+            numba.set_num_threads(threads)
+            results.append([replay(k.parallel, args) for k, args in launches])
+    finally:
+        numba.set_num_threads(before)
+    for other in results[1:]:
+        for first, second in zip(results[0], other):
+            assert all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in zip(first, second))
+
+
+def test_kernels_leave_their_read_only_inputs_alone(launches, replay):
+    for kernel, args in launches:
+        after = replay(kernel.serial, args)
+        for before, now in zip(args, after):
+            if isinstance(before, np.ndarray) and not before.flags.writeable:
+                assert before.tobytes() == now.tobytes(), kernel
+
+
+def test_kernels_do_not_write_beyond_their_outputs(launches):
+    """Every writable array is a slice of a larger one; what surrounds it must survive."""
+    canary, margin = 0xA5, 256
+    for kernel, args in launches:
+        guarded, buffers = [], []
+        for arg in args:
+            if isinstance(arg, np.ndarray) and arg.flags.writeable:
+                buffer = np.full(arg.nbytes + 2 * margin + 64, canary, np.uint8)
+                start = margin + (-(buffer.ctypes.data + margin)) % 64
+                inner = buffer[start : start + arg.nbytes].view(arg.dtype).reshape(arg.shape)
+                inner[...] = arg
+                guarded.append(inner)
+                buffers.append((buffer, start, start + arg.nbytes))
+            else:
+                guarded.append(arg)
+        kernel.serial(*guarded)
+        for buffer, start, stop in buffers:
+            assert (buffer[:start] == canary).all(), kernel
+            assert (buffer[stop:] == canary).all(), kernel
+
+
+@JIT_ON
+def test_each_kernel_compiles_once_for_each_dtype(launches):
+    for kernel in _jit.KERNELS:
+        assert 1 <= len(kernel.serial.signatures) <= 2, (kernel, kernel.serial.signatures)
+
+
+def test_kernels_document_their_shapes_and_take_no_liberties_with_nan():
+    for kernel in _jit.KERNELS:
+        lines = [line.strip() for line in kernel.__doc__.splitlines() if line.strip()]
+        assert lines[0].endswith((".", ":")), kernel
+        assert "->" in lines[1], f"{kernel}: the second line of its docstring gives its shapes"
+        if not numba.config.DISABLE_JIT:
+            assert kernel.serial.targetoptions["fastmath"] == {"contract"}
+
+
+HAMMER = """
+import threading, numpy as np, numba
+from fastccpd import kernels
+from fastccpd.kernels import _jit
+_jit._LAUNCHES_WORTH = 0
+rng = np.random.default_rng(0)
+Y = rng.random((200, 150, 8)); factors = [rng.random((n, 32)) for n in Y.shape]
+expected = b"".join(m.tobytes() for m in kernels.mttkrp_all(Y, factors))
+wrong = []
+def work():
+    for _ in range(25):
+        if b"".join(m.tobytes() for m in kernels.mttkrp_all(Y, factors)) != expected:
+            wrong.append(1)
+threads = [threading.Thread(target=work) for _ in range(8)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(numba.threading_layer(), len(wrong))
+"""
+
+
+@JIT_ON
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+def test_eight_python_threads_may_call_a_kernel_at_once(layer):
+    environment = os.environ | {"NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", HAMMER], env=environment, capture_output=True, text=True, timeout=300)
+    if layer == "omp" and "No threading layer could be loaded" in done.stderr:
+        pytest.skip("no OpenMP on this machine")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [layer, "0"]
+
+
+FORK = """
+import os, numpy as np
+from fastccpd import kernels
+from fastccpd.kernels import _jit
+_jit._LAUNCHES_WORTH = 0
+rng = np.random.default_rng(0)
+Y = rng.random((200, 150, 8)); factors = [rng.random((n, 32)) for n in Y.shape]
+expected = kernels.mttkrp_all(Y, factors)[2].tobytes()
+child = os.fork()
+if child == 0:
+    os._exit(0 if kernels.mttkrp_all(Y, factors)[2].tobytes() == expected else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@JIT_ON
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_after_a_parallel_launch_still_computes():
+    environment = os.environ | {"NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", FORK], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "0", done.stderr

@@ -1,0 +1,64 @@
+"""The slow truth, written from the definitions: no kernel of the package is used here."""
+
+import numpy as np
+
+
+def khatri_rao(B, C):
+    """(J, R), (K, R) -> (J K, R): row (j, k) is B[j] * C[k]."""
+    return np.stack([np.kron(B[:, r], C[:, r]) for r in range(B.shape[1])], axis=1)
+
+
+def unfold(Y, mode):
+    """(I, J, K) -> (I_mode, product of the others, in order)."""
+    return np.moveaxis(Y, mode, 0).reshape(Y.shape[mode], -1)
+
+
+def mttkrp(Y, factors, mode):
+    others = [f for n, f in enumerate(factors) if n != mode]
+    return unfold(Y, mode) @ khatri_rao(*others)
+
+
+def cp_tensor(A, B, C):
+    total = np.zeros((len(A), len(B), len(C)))
+    for r in range(A.shape[1]):
+        total += np.multiply.outer(np.multiply.outer(A[:, r], B[:, r]), C[:, r])
+    return total
+
+
+def cp_jacobian(factors):
+    """Dense d vec[[A, B, C]] / d (vec A, vec B, vec C), every vec row by row."""
+    columns = []
+    for mode in range(3):
+        for i in range(factors[mode].shape[0]):
+            for r in range(factors[mode].shape[1]):
+                unit = [f[:, r : r + 1] for f in factors]
+                unit[mode] = np.zeros((factors[mode].shape[0], 1))
+                unit[mode][i] = 1.0
+                columns.append(cp_tensor(*unit).ravel())
+    return np.array(columns).T
+
+
+def stacked_operator(P0, P1, P2, rank):
+    """The dense matrix that maps vec of stacked (A; B; C), row by row, to that of (P0 A; P1 B; P2 C)."""
+    blocks = [np.kron(P, np.eye(rank)) for P in (P0, P1, P2)]
+    out = np.zeros((sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks)))
+    row = column = 0
+    for block in blocks:
+        out[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
+    return out
+
+
+def coupled_jacobians(P1, P2, PM, A, B, C):
+    """Dense Jacobians of the HSI's and the MSI's model by the stacked factors."""
+    rank, (I, J, K) = A.shape[1], (len(A), len(B), len(C))
+    J_H = cp_jacobian([P1 @ A, P2 @ B, C]) @ stacked_operator(P1, P2, np.eye(K), rank)
+    J_M = cp_jacobian([A, B, PM @ C]) @ stacked_operator(np.eye(I), np.eye(J), PM, rank)
+    return J_H, J_M
+
+
+def ratio(result, reference, terms):
+    """A LAPACK-style error: |result - reference| over eps * (number of terms) * |reference|."""
+    eps = np.finfo(result.dtype).eps
+    norm = np.abs(reference).max()
+    return float(np.abs(result - reference).max() / (eps * max(1, terms) * norm)) if norm > 0 else 0.0

@@ -1,0 +1,72 @@
+"""Small problems for tests: periodic Gaussian blur, averaged bands, the golden problem."""
+
+import numpy as np
+
+from fastccpd import Degradation, Problem
+
+
+def blur(n, ratio=4, phase=3):
+    """Dense (n // ratio, n): nine Gaussian taps, periodic."""
+    sigma = ratio / np.sqrt(8 * np.log(2))
+    taps = np.exp(-0.5 * (np.arange(-4, 5) / sigma) ** 2)
+    P = np.zeros((n // ratio, n))
+    for row in range(n // ratio):
+        for tap, offset in zip(taps / taps.sum(), range(-4, 5)):
+            P[row, (phase + row * ratio + offset) % n] += tap
+    return P
+
+
+def band_means(bands, groups):
+    """Dense (groups, bands): means of runs of bands of nearly equal length."""
+    P = np.zeros((groups, bands))
+    for row, members in enumerate(np.array_split(np.arange(bands), groups)):
+        P[row, members] = 1.0 / len(members)
+    return P
+
+
+def low_rank_scene(shape, rank, seed):
+    rng = np.random.default_rng(seed)
+    return np.einsum("ir,jr,kr->ijk", *(rng.random((n, rank)) for n in shape))
+
+
+def observe(sri, P1, P2, PM):
+    return np.einsum("ai,ijk,bj->abk", P1, sri, P2, optimize=True), sri @ PM.T
+
+
+def small_case(shape=(24, 20, 30), bands=5, rank=3, seed=0, noise=0.0):
+    """(scene, hsi, msi, degradation)."""
+    P1, P2, PM = blur(shape[0]), blur(shape[1]), band_means(shape[2], bands)
+    sri = low_rank_scene(shape, rank, seed)
+    hsi, msi = observe(sri, P1, P2, PM)
+    rng = np.random.default_rng(seed + 1000)
+    hsi = hsi + noise * rng.standard_normal(hsi.shape)
+    msi = msi + noise * rng.standard_normal(msi.shape)
+    return sri, hsi, msi, Degradation(P1, P2, PM)
+
+
+def rsnr(estimate, reference):
+    return 10 * np.log10(np.sum(reference**2) / np.sum((estimate - reference) ** 2))
+
+
+class Golden:
+    """The problem without random numbers of which two independent scripts know the answers."""
+
+    shape, rank = (12, 10, 8), 3
+
+    def __init__(self):
+        def g(n, a, b):
+            i, r = np.arange(1, n + 1)[:, None], np.arange(1, self.rank + 1)[None]
+            return 0.7 + 0.5 * np.sin(a * i * r + b)
+
+        P1, P2 = (np.kron(np.eye(n // 2), [[0.5, 0.5]]) for n in (12, 10))
+        PM = np.zeros((3, 8))
+        PM[0, :3], PM[1, 3:5], PM[2, 5:] = 1 / 3, 1 / 2, 1 / 3
+        truth = np.einsum("ir,jr,kr->ijk", g(12, 1, 0.3) ** 2, g(10, 0.9, 1.1) ** 2, g(8, 1.3, 0.5) ** 2)
+        hsi, msi = observe(truth, P1, P2, PM)
+        hsi += (0.05 * np.sin(0.37 * np.arange(1, hsi.size + 1))).reshape(hsi.shape, order="F")
+        msi += (0.05 * np.cos(0.53 * np.arange(1, msi.size + 1))).reshape(msi.shape, order="F")
+        self.problem = Problem(hsi, msi, Degradation(P1, P2, PM))
+        self.x0 = np.vstack([g(12, 0.7, 0.9), g(10, 1.2, 0.2), g(8, 0.8, 1.7)])
+        line = np.sin(np.arange(1, 91))
+        parts = np.split(line, [36, 66])
+        self.z = np.vstack([part.reshape(-1, 3, order="F") for part in parts])

@@ -1,0 +1,233 @@
+"""The objective against dense Jacobians and by the slope of its Taylor error."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import oracle
+import pytest
+from scenery import band_means, blur, observe
+
+from fastccpd import Degradation, Problem
+from fastccpd.solver.coupled_cpd import CoupledCPD
+from fastccpd.solver.regularisers import Ridge
+
+SHAPE, BANDS = (8, 12, 5), 3
+
+
+@dataclass(frozen=True)
+class Pull:
+    """½w‖u − 1‖²: a regulariser of the factors, for tests."""
+
+    weight: float
+    space = "factors"
+
+    def value(self, v):
+        return 0.5 * self.weight * float(np.sum((v - 1.0) ** 2))
+
+    def gradient(self, v):
+        return self.weight * (v - 1.0)
+
+    def hessp(self, v, z):
+        return self.weight * z
+
+    def diagonal(self, v):
+        return np.full((1, v.shape[1]), self.weight)
+
+
+def make(rank=3, seed=0, dtype=float, **options):
+    """(objective, x, dense operators)."""
+    rng = np.random.default_rng(seed)
+    P = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
+    scene = np.einsum("ir,jr,kr->ijk", *(rng.random((n, rank)) for n in SHAPE)) + 0.3 * rng.random(SHAPE)
+    hsi, msi = observe(scene, *P)
+    problem = Problem(hsi.astype(dtype), msi.astype(dtype), Degradation(*P))
+    return CoupledCPD(problem, rank, **options), rng.uniform(0.2, 1.2, (sum(SHAPE), rank)), P
+
+
+def dense_parts(objective, x, P):
+    """Dense J'J by u, the gradient by u, and the slopes, all stacked row by row."""
+    u = [phi.value(x[rows]) for phi, rows in zip(objective.parametrisation, objective.modes)]
+    slope = np.vstack([phi.slope(x[rows]) * np.ones_like(x[rows])
+                       for phi, rows in zip(objective.parametrisation, objective.modes)])  # fmt: skip
+    J_H, J_M = oracle.coupled_jacobians(*P, *u)
+    r_H = oracle.cp_tensor(P[0] @ u[0], P[1] @ u[1], u[2]) - objective.problem.hsi / objective.scale
+    r_M = oracle.cp_tensor(u[0], u[1], P[2] @ u[2]) - objective.problem.msi / objective.scale
+    w_H, w_M = objective._weights
+    cost = 0.5 * w_H * np.sum(r_H**2) + 0.5 * w_M * np.sum(r_M**2)
+    gradient = w_H * J_H.T @ r_H.ravel() + w_M * J_M.T @ r_M.ravel()
+    return w_H * J_H.T @ J_H + w_M * J_M.T @ J_M, gradient, slope.ravel(), cost
+
+
+VARIANTS = [
+    {},
+    {"parametrisation": "identity"},
+    {"parametrisation": ("square", "identity", "square")},
+    {"weights": (0.3, 2.0)},
+    {"scale": 7.5},
+    {"regularisers": (Ridge(0.7),)},
+    {"regularisers": (Ridge(0.2), Pull(0.4))},
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+@pytest.mark.parametrize("rank", [1, 3])
+def test_cost_and_gradient_match_the_dense_model(options, rank):
+    objective, x, P = make(rank, **options)
+    _, by_u, slope, cost = dense_parts(objective, x, P)
+    u = np.vstack([phi.value(x[rows]) for phi, rows in zip(objective.parametrisation, objective.modes)])
+    by_x = np.zeros(x.size)
+    for term in objective.regularisers:
+        point = x if term.space == "latent" else u
+        cost += term.value(point)
+        if term.space == "latent":
+            by_x += term.gradient(point).ravel()
+        else:
+            by_u = by_u + term.gradient(point).ravel()
+    f, g = objective.cost_and_gradient(x)
+    assert f == pytest.approx(cost, rel=1e-12)
+    np.testing.assert_allclose(g.ravel(), slope * by_u + by_x, rtol=1e-10, atol=1e-10 * np.abs(g).max())
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+@pytest.mark.parametrize("curvature", ["gauss-newton", "positive"])
+def test_hessp_matches_the_dense_hessian(options, curvature):
+    objective, x, P = make(curvature=curvature, **options)
+    objective.cost_and_gradient(x)
+    JtJ, by_u, slope, _ = dense_parts(objective, x, P)
+    u = np.vstack([phi.value(x[rows]) for phi, rows in zip(objective.parametrisation, objective.modes)])
+    latent = np.zeros(x.size)
+    for term in objective.regularisers:
+        if term.space == "latent":
+            latent += term.weight
+        else:
+            JtJ = JtJ + term.weight * np.eye(x.size)
+            by_u = by_u + term.gradient(u).ravel()
+    second = np.vstack([np.full_like(x[rows], phi.second())
+                        for phi, rows in zip(objective.parametrisation, objective.modes)]).ravel()  # fmt: skip
+    H = slope[:, None] * JtJ * slope + np.diag(latent)
+    if curvature == "positive":
+        H += np.diag(np.maximum(second * by_u, 0.0))
+    ours = np.column_stack([objective.hessp(e.reshape(x.shape)).ravel() for e in np.eye(x.size)])
+    np.testing.assert_allclose(ours, H, atol=1e-12 * np.abs(H).max())
+    np.testing.assert_allclose(ours, ours.T, atol=1e-13 * np.abs(H).max())
+    assert np.linalg.eigvalsh(ours).min() > -1e-10 * np.abs(H).max()
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_gauss_newton_has_two_null_directions_for_each_component(rank):
+    objective, x, _ = make(rank, curvature="gauss-newton")
+    objective.cost_and_gradient(x)
+    H = np.column_stack([objective.hessp(e.reshape(x.shape)).ravel() for e in np.eye(x.size)])
+    eigenvalues = np.linalg.eigvalsh(H)
+    assert np.sum(eigenvalues < 1e-10 * eigenvalues.max()) == 2 * rank
+
+
+@pytest.mark.parametrize("parametrisation", ["square", "identity"])
+def test_gradient_is_exact_by_the_slope_of_its_taylor_error(parametrisation):
+    for seed in range(5):
+        objective, x, _ = make(seed=seed, parametrisation=parametrisation)
+        d = np.random.default_rng(seed + 50).standard_normal(x.shape)
+        f, g = objective.cost_and_gradient(x)
+        steps = np.logspace(-1.5, -4.5, 7)
+        errors = [abs(objective.cost(x + h * d) - f - h * np.sum(g * d)) for h in steps]
+        slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
+        assert slope == pytest.approx(2.0, abs=0.1)
+
+
+def test_precondition_inverts_the_damped_blocks():
+    objective, x, P = make()
+    objective.cost_and_gradient(x)
+    JtJ, by_u, slope, _ = dense_parts(objective, x, P)
+    rank = objective.rank
+    r = np.random.default_rng(3).standard_normal(x.shape)
+    y = objective.precondition(r)
+    for row in (0, 9, 24):
+        # The block keeps P'P's diagonal only, which is what couples an entry to itself.
+        block = slice(row * rank, (row + 1) * rank)
+        M = slope[block, None] * JtJ[block, block] * slope[block] + np.diag(np.maximum(2 * by_u[block], 0.0))
+        M += 0.1 * np.trace(M) / rank * np.eye(rank)
+        np.testing.assert_allclose(y[row], np.linalg.solve(M, r[row]), rtol=2e-5, atol=1e-6 * np.abs(y[row]).max())
+
+
+def test_precondition_is_symmetric_and_positive_definite():
+    objective, x, _ = make()
+    objective.cost_and_gradient(x)
+    M = np.column_stack([objective.precondition(e.reshape(x.shape)).ravel() for e in np.eye(x.size)])
+    np.testing.assert_allclose(M, M.T, atol=1e-12 * np.abs(M).max())
+    assert np.linalg.eigvalsh(M).min() > 0
+
+
+def test_cost_does_not_disturb_the_linearisation_point():
+    objective, x, _ = make()
+    z = np.ones_like(x)
+    objective.cost_and_gradient(x)
+    before = objective.hessp(z), objective.precondition(z)
+    objective.cost(2.0 * x)
+    after = objective.hessp(z), objective.precondition(z)
+    assert [b.tobytes() for b in before] == [a.tobytes() for a in after]
+
+
+def test_reruns_give_the_same_bytes_in_any_order_of_calls():
+    objective, x, _ = make()
+    first = objective.cost_and_gradient(x)
+    objective.cost(1.5 * x)
+    objective.cost(x)
+    again = objective.cost_and_gradient(x)
+    fresh = make()[0].cost_and_gradient(x)
+    for other in (again, fresh):
+        assert other[0] == first[0]
+        assert other[1].tobytes() == first[1].tobytes()
+
+
+def test_cost_keeps_its_digits_where_the_fit_is_nearly_exact():
+    rng = np.random.default_rng(0)
+    P = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
+    x = rng.uniform(0.2, 1.2, (sum(SHAPE), 2))
+    scene = np.einsum("ir,jr,kr->ijk", *np.split(x**2, np.cumsum(SHAPE[:2])))
+    hsi, msi = observe(scene, *P)
+    objective = CoupledCPD(Problem(hsi + 1e-9, msi, Degradation(*P)), 2)
+    assert objective.cost(x) == pytest.approx(0.5 * hsi.size * 1e-18, rel=1e-4)
+
+
+def test_float32_cost_is_good_to_single_precision():
+    double, x, _ = make()
+    single, _, _ = make(dtype=np.float32)
+    assert single.cost(x) == pytest.approx(double.cost(x), rel=1e-6)
+    _, g64 = double.cost_and_gradient(x)
+    _, g32 = single.cost_and_gradient(x)
+    np.testing.assert_allclose(g32, g64, atol=3e-6 * np.abs(g64).max())
+
+
+def test_release_lifts_entries_that_are_trapped_at_zero():
+    rng = np.random.default_rng(1)
+    P = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
+    x = rng.uniform(0.5, 1.0, (sum(SHAPE), 2))
+    hsi, msi = observe(np.einsum("ir,jr,kr->ijk", *np.split(x**2, np.cumsum(SHAPE[:2]))), *P)
+    objective = CoupledCPD(Problem(hsi, msi, Degradation(*P)), 2)
+    trapped = x.copy()
+    trapped[3, 1] = 1e-9
+    f, g = objective.cost_and_gradient(trapped)
+    assert abs(g[3, 1]) < 1e-7 * np.abs(g).max()
+    lifted = objective.release(trapped)
+    assert objective.cost(lifted) < 0.5 * f
+    assert lifted[3, 1] > 0.1
+    objective.cost_and_gradient(x)
+    assert objective.release(x) is None
+
+
+def test_factors_are_in_the_callers_units():
+    objective, x, _ = make(scale=10.0)
+    A, B, C = objective.factors(x)
+    np.testing.assert_allclose(C, 10.0 * x[20:] ** 2)
+    assert (A >= 0).all()
+    assert (B >= 0).all()
+
+
+def test_silly_arguments_are_named():
+    problem = make()[0].problem
+    for options, name in [
+        ({"rank": 0}, "rank"), ({"parametrisation": "cube"}, "parametrisation"), ({"curvature": "none"}, "curvature"),
+        ({"scale": 0.0}, "scale"), ({"weights": (1.0, -1.0)}, "weights"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=f"^{name}"):
+            CoupledCPD(problem, **{"rank": 2, **options})

@@ -1,0 +1,49 @@
+"""A folder is a floor: imports point down only."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FLOORS = ["kernels", "model", "solver", "methods", "imaging", "api", "testing", "studio"]
+
+
+def floor_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[0] if parts[0] == "kernels" else parts[1]
+
+
+def imported_floors(path):
+    """The floors that a module imports, by its relative imports and by name."""
+    inside = path.relative_to(ROOT).parts
+    package = ("fastccpd", *inside[:-1]) if inside[0] == "kernels" else inside[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            target = (*base, *(node.module.split(".") if node.module else ()))
+            if target[:1] == ("fastccpd",):
+                yield from [target[1]] if len(target) > 1 else [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            yield from (n.name.split(".")[1] for n in node.names if n.name.startswith("fastccpd."))
+
+
+def test_imports_point_down_only():
+    files = [*ROOT.glob("kernels/*.py"), *ROOT.glob("fastccpd/**/*.py")]
+    files = [path for path in files if path.name not in ("__main__.py",) and path != ROOT / "fastccpd/__init__.py"]
+    assert len(files) > 20
+    for path in files:
+        own = FLOORS.index(floor_of(path))
+        for floor in imported_floors(path):
+            assert FLOORS.index(floor) <= own, f"{path.relative_to(ROOT)} imports {floor}, which lies above it"
+
+
+def test_the_solver_knows_no_tensors():
+    for name in ("trust_region.py", "pcg.py"):
+        assert "kernels" not in set(imported_floors(ROOT / "fastccpd/solver" / name))
+
+
+def test_kernels_need_numpy_and_numba_only():
+    for path in ROOT.glob("kernels/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [n.name for n in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            assert not any(n.startswith(("scipy", "fastccpd")) for n in names), path
