@@ -74,7 +74,7 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, in
     if init is not None and starts > 1:
         raise ValueError(f"starts: got {starts} beside init; a given start is one start")
     if time_limit is not None:
-        time_limit = as_number(time_limit, "time_limit")
+        time_limit = as_number(time_limit, "time_limit", finite=False)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: got {type(callback).__name__}; a callable is needed")
     generator, seed = _generator(rng)
@@ -112,14 +112,21 @@ def memory_needed(hsi, msi, *, method="nn-ccpd-nls", rank=None, dtype=None, **op
     >>> fastccpd.memory_needed((256, 256, 200), (1024, 1024, 8), rank=64) < 200e6
     True
     """
-    shapes = [tuple(getattr(image, "shape", image)) for image in (hsi, msi)]
-    for name, shape in zip(("hsi", "msi"), shapes, strict=True):
-        if len(shape) != 3:
-            raise ValueError(f"{name}: got shape {shape}; (rows, columns, bands) is needed")
+    shapes = [_shape(image, name) for image, name in ((hsi, "hsi"), (msi, "msi"))]
     if dtype is None:
         given = [image.dtype for image in (hsi, msi) if hasattr(image, "dtype")]
         dtype = np.float32 if given and all(d in (np.float16, np.float32) for d in given) else np.float64
     return _method(method, options, rank=rank).memory_needed(*shapes, np.dtype(dtype))
+
+
+def _shape(image, name):
+    """The shape of an image, or the shape that stands for one."""
+    shape = getattr(image, "shape", image)
+    if not isinstance(shape, tuple | list):
+        raise TypeError(f"{name}: got {shape!r}; an array or a shape (rows, columns, bands) is needed")
+    if len(shape) != 3:
+        raise ValueError(f"{name}: got {shape!r}; an array or a shape (rows, columns, bands) is needed")
+    return tuple(as_count(n, name) for n in shape)
 
 
 def _method(method, options, **common):

@@ -64,13 +64,14 @@ class Kernel:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.python = function
+        self.uses_tiles = "panel" in function.__globals__
         self.serial = _compile(function, "serial", parallel=False)
         shares_work = "prange" in function.__code__.co_names
         self.parallel = _compile(function, "parallel", parallel=True) if shares_work else self.serial
         KERNELS.append(self)
 
     def __call__(self, *args, work=0):
-        if _preparations:
+        if _preparations and self.uses_tiles:
             _prepare(args)
         if work >= LEAST_PARALLEL_WORK and _launch.permitted() and _launch.lock.acquire(blocking=False):
             try:
@@ -85,7 +86,7 @@ class Kernel:
 
 
 def before_first_launch(dtype, function):
-    """Have `function` called before the first kernel runs on an array of `dtype`."""
+    """Have `function` called before the first kernel of a module that uses tiles runs on an array of `dtype`."""
     _preparations[dtype] = function
 
 

@@ -1,9 +1,9 @@
 """Products with the operators that blur, decimate and average, as a few small dense blocks.
 
 The rows of P are taken sixteen at a time; the columns that those rows touch form one or a few runs, and each run is
-kept as a small dense block. A Gaussian blur by nine taps, decimated by four, has 16 x 69 blocks; a spectral response one
-block a run of bands; a dense matrix is its own block row; any sparse matrix works. A block costs one `panel`, which at
-this size beats an entry-by-entry sparse product by far, and cost stays proportional to the band, not to the matrix.
+kept as a small dense block. A Gaussian blur by nine taps, decimated by four, has 16 x 69 blocks; a spectral response
+one block a run of bands; a dense matrix is its own block row; any sparse matrix works. A block costs one `panel`, which
+at this size beats an entry-by-entry sparse product by far, and cost stays proportional to the band, not to the matrix.
 """
 
 from dataclasses import dataclass

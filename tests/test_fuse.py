@@ -291,7 +291,7 @@ def test_degenerate_data_end_with_a_status_and_finite_numbers():
         "dark MSI": (hsi, 0 * msi),
         "dark everything": (0 * hsi, 0 * msi),
         "constant": (0 * hsi + 1, 0 * msi + 1),
-        "tiny": (hsi * 1e-150, msi * 1e-150),
+        "tiny": (hsi * 1e-140, msi * 1e-140),
         "huge": (hsi * 1e140, msi * 1e140),
         "negative": (-hsi, -msi),
     }

@@ -146,9 +146,10 @@ def _field_axes(shape, scale, generator):
 
 
 def _parcels(axes, size, generator):
-    """The number of the field of every pixel, by cutting the land in two again and again; and the cuts, longest first.
+    """The number of the field of every pixel, by cutting the land in two again and again; and the cuts.
 
-    A cut (axis, position, (low, high)) lies at `position` of one axis and spans low to high of the other.
+    A cut (axis, position, (low, high)) lies at `position` of one axis and spans low to high of the other; the first
+    cuts go through the whole picture.
     """
     flat = [axis.ravel() for axis in axes]
     parcels, cuts, count = np.zeros(axes[0].size, np.int64), [], 0
@@ -207,7 +208,7 @@ def _river(shape, scale, generator):
 
 
 def _roads(axes, cuts, scale):
-    """Strips along the two longest cuts."""
+    """Strips along the first two cuts."""
     roads = np.zeros(axes[0].shape)
     for axis, position, (low, high) in cuts[:2]:
         strip = _step(0.6 + 0.012 * scale - np.abs(axes[axis] - position), 0.0, 0.2)

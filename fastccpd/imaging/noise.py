@@ -8,7 +8,7 @@ from ..model.checks import as_count, as_cube, as_number, working_dtype
 from ..model.degradation import Degradation
 
 # Noise is drawn, and norms are summed, this many values at a time.
-_SLAB = 1 << 21
+_SLAB = 1 << 18
 
 
 def degrade(sri, degradation):
@@ -84,7 +84,7 @@ def add_noise(cube, snr_db, rng, per_band=False):
     0.1
     """
     cube = as_cube(cube, "cube")
-    snr_db = as_number(snr_db, "snr_db", least=-math.inf, above=True)
+    snr_db = as_number(snr_db, "snr_db", least=-math.inf, above=True, finite=False)
     generator = as_generator(rng)
     noisy = np.empty(cube.shape, working_dtype(cube))
     if math.isinf(snr_db):

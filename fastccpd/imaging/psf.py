@@ -69,13 +69,11 @@ def gaussian(shape, ratio, kernel=9, sigma=None, phase=None, boundary="periodic"
     if kernel % 2 == 0:
         raise ValueError(f"kernel: got {kernel}; an odd number of taps is needed, so that one of them is the centre")
     sigma = ratio / _FWHM if sigma is None else as_number(sigma, "sigma", above=True)
-    if not np.isfinite(sigma):
-        raise ValueError(f"sigma: got {sigma}; a finite number is needed")
     phase = ratio - 1 if phase is None else as_count(phase, "phase", least=0, most=ratio - 1)
     as_choice(boundary, "boundary", BOUNDARIES)
     for size, name in ((rows, "rows"), (columns, "columns")):
         if phase >= size:
-            raise ValueError(f"shape: {size} {name}, but the first kept is number {phase}; more than {phase} are needed")
+            raise ValueError(f"shape: {size} {name}, but the first kept is number {phase}; more are needed")
     taps = _taps(kernel, sigma, normalise)
     return tuple(_operator(size, ratio, phase, taps, boundary) for size in (rows, columns))
 
@@ -103,7 +101,7 @@ def preset(name, shape, PM=None, ratio=4):
     --------
     >>> from fastccpd.imaging import preset
     >>> preset("stereo", (80, 84, 204))
-    <Degradation: SRI 80×84×204 → HSI 20×21×204, MSI 80×84×6; taps 9/9/26>
+    <Degradation: SRI 80×84×204 → HSI 20×21×204, MSI 80×84×6; ratio 4×4, taps 9/9/26>
     """
     options = _PRESETS[as_choice(name, "name", tuple(_PRESETS))]
     rows, columns, bands = _sizes(shape, 3, "(rows, columns, bands)")

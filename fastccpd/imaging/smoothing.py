@@ -12,8 +12,9 @@ import numpy as np
 
 from ..model.checks import as_choice, as_count, as_cube, working_dtype
 
-# Values smoothed together.
-_BLOCK = 1 << 20
+# Bands are gathered until they hold this many values, and at least so many that whole cache lines are used.
+_BLOCK = 1 << 18
+_LEAST_BANDS = 8
 
 _TINY = np.finfo(np.float64).tiny
 
@@ -47,38 +48,48 @@ def lee(cube, window=3, noise=None, boundary="reflect"):
     >>> bool(lee(noisy).std() < 0.6 * noisy.std())
     True
     """
-    # Imported here: it takes longer to import than everything else of this package.
-    from scipy.ndimage import uniform_filter
-
     cube = as_cube(cube, "cube")
     window = as_count(window, "window")
     if window % 2 == 0:
         raise ValueError(f"window: got {window}; an odd number of pixels is needed, so that one of them is the centre")
     as_choice(boundary, "boundary", tuple(_PADDING))
     rows, columns, bands = cube.shape
-    given = _variances(noise, bands)
-    half = window // 2
-    inside = slice(half, half + rows), slice(half, half + columns)
+    variances = _variances(noise, bands)
     smooth = np.empty(cube.shape, working_dtype(cube))
-    step = max(8, _BLOCK // (rows * columns))
+    step = max(_LEAST_BANDS, _BLOCK // (rows * columns))
     for start in range(0, bands, step):
         some = slice(start, start + step)
-        block = cube[:, :, some].astype(np.float64)
-        middle = 0.5 * block.min(axis=(0, 1)) + 0.5 * block.max(axis=(0, 1))
-        padded = np.pad(block, ((half, half), (half, half), (0, 0)), mode=_PADDING[boundary])
-        padded -= middle
-        mean, power = (uniform_filter(p, (window, window, 1))[inside] for p in (padded, padded * padded))
-        variance = np.maximum(power - mean * mean, 0.0)
-        n = variance.mean(axis=(0, 1)) if given is None else given[some]
-        # Without noise nothing is taken away, whatever the variance: the floor only keeps 0/0 out.
-        block -= n / np.maximum(variance, np.maximum(n, _TINY)) * (padded[inside] - mean)
-        smooth[:, :, some] = block
+        block = np.array(np.moveaxis(cube[:, :, some], 2, 0), dtype=np.float64, order="C")
+        for band, variance in zip(block, variances[some], strict=True):
+            _smooth_band(band, window, variance, _PADDING[boundary])
+        smooth[:, :, some] = np.moveaxis(block, 0, 2)
     return smooth
+
+
+def _smooth_band(band, window, noise, padding):
+    """The filter on one band, in place; `noise` None is the mean local variance."""
+    # Imported here: it takes longer to import than everything else of this package.
+    from scipy.ndimage import uniform_filter
+
+    half = window // 2
+    inside = tuple(slice(half, half + size) for size in band.shape)
+    padded = np.pad(band, half, mode=padding)
+    padded -= 0.5 * band.min() + 0.5 * band.max()
+    mean = uniform_filter(padded, window)[inside]
+    variance = uniform_filter(padded * padded, window)[inside]
+    variance -= mean * mean
+    np.maximum(variance, 0.0, out=variance)
+    n = variance.mean() if noise is None else noise
+    # Without noise nothing is taken away, whatever the variance: the floor only keeps 0/0 out.
+    np.maximum(variance, max(n, _TINY), out=variance)
+    np.divide(n, variance, out=variance)
+    variance *= padded[inside] - mean
+    band -= variance
 
 
 def _variances(noise, bands):
     if noise is None:
-        return None
+        return [None] * bands
     try:
         variances = np.broadcast_to(np.asarray(noise, dtype=np.float64), (bands,))
     except (TypeError, ValueError):

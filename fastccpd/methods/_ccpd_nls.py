@@ -43,14 +43,25 @@ class CoupledNLS(Method):
     default_parametrisation: ClassVar[str] = "identity"
 
     def __post_init__(self):
-        object.__setattr__(self, "rank", as_count(self.rank, "rank"))
-        as_choice(self.curvature, "curvature", CURVATURES)
-        as_number(self.ridge, "ridge")
-        weights = tuple(as_number(w, f"weights[{n}]") for n, w in enumerate(self.weights))
-        if len(weights) != 2:
-            raise ValueError(f"weights: got {len(weights)} numbers; two, for HSI and MSI, are needed")
-        object.__setattr__(self, "weights", weights)
         self._solver_options(None)
+        as_choice(self.curvature, "curvature", CURVATURES)
+        # Plain numbers, whatever was given: options go through JSON.
+        for name in ("rank", "max_iter", "pcg_max_iter"):
+            self._set(name, as_count(getattr(self, name), name, least=0 if name == "max_iter" else 1))
+        for name in ("ridge", "gtol", "ftol", "xtol", "eta", "pcg_rtol"):
+            self._set(name, as_number(getattr(self, name), name))
+        if self.radius0 is not None:
+            self._set("radius0", as_number(self.radius0, "radius0", above=True))
+        if not isinstance(self.weights, tuple | list | np.ndarray):
+            raise TypeError(f"weights: got {self.weights!r}; two numbers, for HSI and MSI, are needed")
+        if len(self.weights) != 2:
+            raise ValueError(f"weights: got {len(self.weights)} numbers; two, for HSI and MSI, are needed")
+        self._set("weights", tuple(as_number(w, f"weights[{n}]") for n, w in enumerate(self.weights)))
+        if not any(self.weights):
+            raise ValueError(f"weights: got {self.weights}; at least one above zero is needed")
+
+    def _set(self, name, value):
+        object.__setattr__(self, name, value)
 
     def _solver_options(self, time_limit):
         shared = {name: getattr(self, name) for name in Options.__dataclass_fields__ if name != "max_seconds"}
@@ -96,7 +107,7 @@ def _scale(problem):
     for image in (problem.msi, problem.hsi):
         flat = image.reshape(image.shape[0], -1)
         rms = np.sqrt(np.mean([np.einsum("i,i->", row, row, dtype=np.float64) for row in flat]) / flat.shape[1])
-        if rms > 0.0:
+        if 0.0 < rms < np.inf:
             return float(rms)
     return 1.0
 
@@ -116,9 +127,14 @@ def random_start(problem, rank, parametrisation, rng):
 def given_start(init, problem, rank, parametrisation, scale):
     """The caller's factors, checked, copied, lifted off zero, in the objective's units."""
     try:
-        factors = [np.array(f, dtype=np.float64) for f in init]
+        factors = [] if isinstance(init, str) else [np.asarray(f) for f in init]
     except (TypeError, ValueError):
         raise TypeError(f"init: got {type(init).__name__}; Factors or three matrices are needed") from None
+    if not factors:
+        raise TypeError(f"init: got {type(init).__name__}; Factors or three matrices are needed")
+    if any(f.dtype.kind not in "fiu" for f in factors):
+        raise TypeError(f"init: got dtypes {[str(f.dtype) for f in factors]}; real numbers are needed")
+    factors = [f.astype(np.float64) for f in factors]
     needed = [(n, rank) for n in problem.sri_shape]
     if [f.shape for f in factors] != needed:
         raise ValueError(f"init: got shapes {[f.shape for f in factors]}; {needed} are needed")

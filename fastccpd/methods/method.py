@@ -64,7 +64,7 @@ class Method:
         raise NotImplementedError(f"{type(self).__name__} has no solve")
 
     def memory_needed(self, hsi_shape, msi_shape, dtype) -> int:
-        """An upper bound on the bytes `solve` allocates, without the images and the result."""
+        """An upper bound on the bytes `solve` allocates; an image it returns counts, one rendered later does not."""
         raise NotImplementedError(f"{type(self).__name__} has no memory_needed")
 
     def options(self):

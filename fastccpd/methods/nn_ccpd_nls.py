@@ -1,7 +1,6 @@
 """NN-C-CPD-NLS: the non-negative coupled CP decomposition whose factors are squares."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ._ccpd_nls import CoupledNLS
 from .method import register
@@ -23,15 +22,21 @@ class NNCCPDNLS(CoupledNLS):
 
     nonnegative_modes: tuple[str, ...] = _MODES
 
-    nonnegative: ClassVar[bool] = True
-
     def __post_init__(self):
         super().__post_init__()
-        modes = (self.nonnegative_modes,) if isinstance(self.nonnegative_modes, str) else tuple(self.nonnegative_modes)
-        unknown = set(modes) - set(_MODES)
-        if unknown:
-            raise ValueError(f"nonnegative_modes: got {sorted(unknown)}; 'rows', 'columns', 'bands' are known")
-        object.__setattr__(self, "nonnegative_modes", modes)
+        given = self.nonnegative_modes
+        modes = (given,) if isinstance(given, str) else given
+        needed = "some of 'rows', 'columns', 'bands' are needed"
+        if not isinstance(modes, tuple | list) or not all(isinstance(mode, str) for mode in modes):
+            raise TypeError(f"nonnegative_modes: got {given!r}; {needed}")
+        if not set(modes) <= set(_MODES):
+            raise ValueError(f"nonnegative_modes: got {given!r}; {needed}")
+        self._set("nonnegative_modes", tuple(modes))
+
+    @property
+    def nonnegative(self):
+        """Whether the image cannot be negative: only if no factor can."""
+        return set(self.nonnegative_modes) == set(_MODES)
 
     def _parametrisation(self):
         return tuple("square" if mode in self.nonnegative_modes else "identity" for mode in _MODES)

@@ -5,8 +5,11 @@ import operator
 import numpy as np
 from scipy import sparse
 
-# Beyond this magnitude the square of a value, summed over an image, leaves float64.
-LARGEST_MAGNITUDE = 1e150
+# Beyond these magnitudes the squares of an image's values, or products with them, leave the range of their dtype.
+_MAGNITUDES = {4: (1e-30, 1e30), 8: (1e-150, 1e150)}
+
+# Weights of an operator beyond this do the same.
+_LARGEST_WEIGHT = 1e30
 
 _SCAN_BYTES = 1 << 24
 
@@ -25,23 +28,23 @@ def as_count(value, name, *, least=1, most=None):
     return count
 
 
-def as_number(value, name, *, least=0.0, above=False):
+def as_number(value, name, *, least=0.0, above=False, finite=True):
     """`value` as a float of at least `least` (or more than it, with `above`); NaN is refused."""
-    needed = f"a number {'above' if above else 'of at least'} {least:g}"
+    needed = f"a {'finite ' if finite else ''}number {'above' if above else 'of at least'} {least:g}"
     if isinstance(value, bool | np.bool_ | str | bytes) or value is None:
         raise TypeError(f"{name}: got {value!r}; {needed} is needed")
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name}: got {value!r}; {needed} is needed") from None
-    if not number >= least or (above and number == least):
+    if not number >= least or (above and number == least) or (finite and number == np.inf):
         raise ValueError(f"{name}: got {value!r}; {needed} is needed")
     return number
 
 
 def as_choice(value, name, choices):
     """`value` if it is one of `choices`."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}: got {value!r}; {' or '.join(repr(c) for c in choices)} is needed")
     return value
 
@@ -70,35 +73,47 @@ def working_dtype(*cubes):
 
 
 def check_values(cube, name):
-    """Refuse NaN, infinities and magnitudes whose squares overflow, scanning a slab at a time."""
+    """Refuse NaN, infinities and magnitudes out of range, scanning a slab at a time."""
     if cube.dtype.kind != "f":
         return
     slab = max(1, _SCAN_BYTES // max(1, cube[:1].nbytes))
-    largest = LARGEST_MAGNITUDE if cube.dtype.itemsize == 8 else np.finfo(cube.dtype).max
+    lowest, highest = _MAGNITUDES[max(4, cube.dtype.itemsize)]
+    largest = 0.0
     for start in range(0, len(cube), slab):
-        # One reduction finds both: a comparison with NaN is False.
         rows = cube[start : start + slab]
-        if not (rows.max() <= largest and rows.min() >= -largest):
+        # One look finds both: a comparison with NaN is False.
+        peak = max(float(rows.max()), -float(rows.min()))
+        if not peak <= highest:
             bad = int(np.count_nonzero(~np.isfinite(rows)))
             if bad:
                 where = f"{bad} in rows {start} to {start + len(rows) - 1}"
                 raise ValueError(f"{name}: holds NaN or infinite values ({where}); finite values are needed")
-            raise ValueError(f"{name}: holds magnitudes above {largest:g}, whose squares overflow; rescale it")
+            raise ValueError(f"{name}: holds magnitudes up to {peak:g}; at most {highest:g} is needed, so rescale it")
+        largest = max(largest, peak)
+    if 0.0 < largest < lowest:
+        raise ValueError(f"{name}: holds magnitudes up to only {largest:g}; {lowest:g} is needed, so rescale it")
 
 
 def as_operator(value, name):
-    """`value` (dense, scipy.sparse) as a float64 CSR array without explicit zeros."""
-    if value is None or (not sparse.issparse(value) and np.ndim(value) != 2):
-        raise TypeError(f"{name}: got {type(value).__name__}; a matrix, dense or scipy.sparse, is needed")
-    dense_kind = value.dtype.kind if hasattr(value, "dtype") else np.asarray(value).dtype.kind
-    if dense_kind not in "fiub":
-        raise TypeError(f"{name}: got dtype kind {dense_kind!r}; real numbers are needed")
-    matrix = sparse.csr_array(value, dtype=np.float64)
+    """`value` (dense, scipy.sparse) as a float64 CSR array of its own, without explicit zeros."""
+    needed = "a matrix of real numbers, dense or scipy.sparse, is needed"
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: got a masked array; {needed}")
+    if value is None or isinstance(value, str | bytes):
+        raise TypeError(f"{name}: got {type(value).__name__}; {needed}")
+    if not sparse.issparse(value):
+        try:
+            value = np.asarray(value)
+        except ValueError:
+            raise TypeError(f"{name}: its rows differ in length; {needed}") from None
+    if value.dtype.kind not in "fiub":
+        raise TypeError(f"{name}: got dtype {value.dtype}; {needed}")
+    if value.ndim != 2 or 0 in value.shape:
+        raise ValueError(f"{name}: got shape {value.shape}; {needed}")
+    matrix = sparse.csr_array(value, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     rows, columns = matrix.shape
-    if rows == 0 or columns == 0:
-        raise ValueError(f"{name}: got shape {matrix.shape}; at least one row and one column are needed")
     if rows > columns:
         raise ValueError(f"{name}: {rows} rows and {columns} columns; it maps fine to coarse: at most as many rows")
     if not np.isfinite(matrix.data).all():
@@ -106,4 +121,7 @@ def as_operator(value, name):
     empty = np.flatnonzero(np.diff(matrix.indptr) == 0)
     if empty.size:
         raise ValueError(f"{name}: row {empty[0]} is all zeros; every row must see something")
+    largest = np.abs(matrix.data).max()
+    if largest > _LARGEST_WEIGHT:
+        raise ValueError(f"{name}: holds a weight of {largest:g}; at most {_LARGEST_WEIGHT:g} is needed")
     return matrix

@@ -48,6 +48,10 @@ _TRAPPED = 1e-2
 _COST_DIGITS = 1e-11
 
 
+# A cost that overflows is infinite, which the solver knows how to treat: no warning is due.
+_QUIET = np.errstate(over="ignore", invalid="ignore")
+
+
 class CoupledCPD:
     """The NN-C-CPD objective of a problem at one rank.
 
@@ -110,6 +114,7 @@ class CoupledCPD:
             self._evaluate(self._trial, x)
         return self._trial.cost
 
+    @_QUIET
     def cost_and_gradient(self, x):
         """(f(x), ∇f(x)); x becomes the linearisation point."""
         self.cost(x)
@@ -137,7 +142,7 @@ class CoupledCPD:
         """H z at the linearisation point."""
         here, product = self._here, np.empty(self.shape)
         hessian(*self._ahead, *self._back, self._rows, self._weights, here.U_in, here.S_in, here.Q_in, self._slope_in,
-                self._diagonal_in, readonly(z), self._tangent, self._seen_tangent, self._squares, self._lifted,
+                self._diagonal_in, _vector(z), self._tangent, self._seen_tangent, self._squares, self._lifted,
                 self._parts, product, work=self._hessp_work)  # fmt: skip
         for term in self._terms("factors"):
             product += self._slope * term.hessp(here.u[:, : self.rank], self._slope * z)
@@ -150,7 +155,7 @@ class CoupledCPD:
         if self._blocks_are_stale:
             self._factor_blocks()
         out = np.empty(self.shape)
-        r = readonly(np.ascontiguousarray(r))
+        r = _vector(r)
         for rows, (blocks, means) in zip(self.modes, self._blocks, strict=True):
             solve_blocks(readonly(blocks), readonly(means), r[rows], out[rows], work=6.0 * r[rows].size * self.rank)
         return out
@@ -187,6 +192,7 @@ class CoupledCPD:
     def _terms(self, space):
         return [term for term in self.regularisers if term.space == space]
 
+    @_QUIET
     def _evaluate(self, point, x):
         """One pass over both images at x."""
         point.x[...] = x
@@ -267,6 +273,11 @@ class _Point:
 
     def is_at(self, x):
         return np.array_equal(self.x, x)
+
+
+def _vector(z):
+    """z as the kernels want it: float64, C order, read-only."""
+    return readonly(np.ascontiguousarray(z, dtype=np.float64))
 
 
 def _coverage(operators, I, J, K, weight):

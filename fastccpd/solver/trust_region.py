@@ -66,9 +66,10 @@ class Options:
         as_count(self.pcg_max_iter, "pcg_max_iter")
         for name in ("gtol", "ftol", "xtol", "eta", "pcg_rtol"):
             as_number(getattr(self, name), name)
-        for name in ("radius0", "max_seconds"):
-            if getattr(self, name) is not None:
-                as_number(getattr(self, name), name, above=name == "radius0")
+        if self.radius0 is not None:
+            as_number(self.radius0, "radius0", above=True)
+        if self.max_seconds is not None:
+            as_number(self.max_seconds, "max_seconds", finite=False)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Kernels beside their rivals: `pytest --benchmark-enable --benchmark-only tests/benchmarks`; without it, a smoke test."""
+"""Kernels beside their rivals, timed by `pytest --benchmark-enable --benchmark-only tests/benchmarks`."""
 
 import importlib.util
 import sys

@@ -1,5 +1,8 @@
 """Every public kernel against its definition, both dtypes, sizes around every tile edge."""
 
+import tracemalloc
+
+import numba
 import numpy as np
 import oracle
 import pytest
@@ -142,3 +145,18 @@ def test_block_solve_leaves_unseen_coordinates_at_zero():
     blocks[0] = np.diag([4.0, 0.0, 1.0])
     x = kernels.block_solve(kernels.block_cholesky(blocks), np.ones((2, 3)))
     np.testing.assert_array_equal(x, [[0.25, 0.0, 1.0], [0.0, 0.0, 0.0]])
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT or numba.config.BOUNDSCHECK), reason="large: for compiled kernels")
+def test_mttkrp_needs_little_memory_where_a_khatri_rao_matrix_takes_gigabytes():
+    tensor = np.ones((2000, 2000, 6), np.float32)
+    factors = [np.ones((n, 100), np.float32) for n in tensor.shape]
+    tracemalloc.start()
+    try:
+        M0, _, M2 = kernels.mttkrp_all(tensor, factors)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 50e6
+    assert (M0 == 12_000).all()
+    assert (M2 == 4_000_000).all()

@@ -1,0 +1,182 @@
+"""FUSE: fusion by the closed-form solution of a Sylvester equation, in the Fourier domain.
+
+The scene's bands lie in a subspace: pixel spectra E u, E (K, L) orthonormal, the leading left singular vectors of the
+HSI's band unfolding. λ_1 ≥ … ≥ λ_L are the eigenvalues of the HSI's second moment, H'H / (I_H J_H). With B the circular
+blur, S the sampling, the coefficients U (L, IJ) minimise
+
+    ½ ‖H − E U B S‖² + ½ ‖M − PM E U‖² + ½ tr (U − N)' Π (U − N),         Π = π diag(1/λ)
+
+(a spherical prior, of precision π, for coefficients in units of √λ). With C = (PM E)'(PM E) + Π = Q diag(t) Q',
+
+    U B S S'B' + C U = E'H S'B' + (PM E)'M + Π N
+
+splits into one equation for each row of Q'U. In the Fourier domain S S' couples the d_1·d_2 frequencies that alias, by
+averaging over them. Let β be the transfer function of B, ⟨·⟩ that average (a coarse spectrum, tiled where it meets β),
+h the coarse transform of a row of (E Q)'H, m the fine one of a row of Q'((PM E)'M + Π N). Woodbury's identity gives
+
+    u = β* h / (⟨|β|²⟩ + t)  +  (m − β* ⟨β m⟩ / (⟨|β|²⟩ + t)) / t.
+
+The HSI's term is free of 1/t, and t is the square of a singular value, of PM E on top of Π^½: a direction that the MSI
+hardly sees is solved without cancellation. Where the MSI sees the whole subspace, no prior ("ml") is Π = 0. Where it
+does not (L > K_M), no prior is the limit Π → 0, and that is not the same as leaving out the terms with 1/t: what
+neither image sees follows what they see by the correlations in Π. On Indian Pines with L = 10 this is worth 14 dB.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft, linalg
+from scipy.interpolate import CubicSpline
+
+from ..model.checks import as_choice, as_count, as_number
+from ._circular import circular_blur
+from .method import Method, register
+from .scott import finished, half_square, leading_vectors
+
+PRIORS = ("gaussian", "ml")
+
+# The MSI sees the whole subspace if no direction is weaker than this part of the strongest.
+_SEEN = 1e-6
+
+# The limit Π → 0, as part of λ_1: the largest value whose bias does not show, for the rounding falls as it grows.
+_VANISHING = 1e-13
+
+# The robust maximum that brings the data to [0, 1].
+_QUANTILE = 0.999
+
+# The least square of a singular value: a dark HSI has variances too, so small that the coefficients stay at zero.
+_DARK = 1e-200
+
+
+@register("fuse-sylvester")
+@dataclass(frozen=True, kw_only=True)
+class FUSESylvester(Method):
+    """Fast fusion based on a Sylvester equation: the subspace coefficients of the scene in closed form.
+
+    Qi Wei, Nicolas Dobigeon, Jean-Yves Tourneret: Fast Fusion of Multi-Band Images Based on Solving a Sylvester
+    Equation, IEEE Transactions on Image Processing 24(11), 2015. Both images' noise is taken as white and equally
+    strong. The degradation must be one periodic blur, sampled at a whole ratio.
+
+    Parameters
+    ----------
+    rank : int
+        The dimension of the subspace of spectra (directions that the HSI does not have are left out).
+    prior : {"gaussian", "ml"}
+        "gaussian": the coefficients are expected around those of the HSI, interpolated to the MSI's pixels by periodic
+        cubic splines. "ml": none, the maximum-likelihood estimate.
+    precision : float
+        Of the Gaussian prior, where one unit of noise and one unit of the data divided by `scale` are the same.
+    scale : float, optional
+        What the data are divided by, so that `precision` means the same for reflectances and for counts; the result is
+        in the units of the data. None is the 99.9 % quantile of the MSI (of the HSI, where that is not positive), a
+        maximum that noise hardly moves. "ml" does not depend on it.
+
+    The cost is ½‖hsi − degraded‖² + ½‖msi − degraded‖² of the returned image, without the prior.
+    """
+
+    rank: int = 6
+    prior: str = "gaussian"
+    precision: float = 1e-3
+    scale: float | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "rank", as_count(self.rank, "rank"))
+        as_choice(self.prior, "prior", PRIORS)
+        object.__setattr__(self, "precision", as_number(self.precision, "precision", above=True))
+        if self.scale is not None:
+            object.__setattr__(self, "scale", as_number(self.scale, "scale", above=True))
+
+    def solve(self, problem, *, rng=None, callback=None, time_limit=None):
+        began = time.perf_counter()
+        blur = circular_blur(problem.degradation)
+        I_H, J_H, K = problem.hsi.shape
+        if self.rank > min(K, I_H * J_H):
+            raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
+        hsi, msi = (np.asarray(image, dtype=np.float64) for image in (problem.hsi, problem.msi))
+        P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
+
+        E, values = leading_vectors(hsi.reshape(-1, K).T, self.rank)
+        present = values >= K * np.finfo(np.float64).eps * values[0]
+        E, variances = E[:, present], np.maximum(values[present] ** 2, _DARK) / (I_H * J_H)
+        precision = self._precision(PM @ E, variances, hsi, msi)
+        _, roots, Q = linalg.svd(np.vstack([PM @ E, np.diag(precision**0.5)]), full_matrices=False, check_finite=False)
+        t, Q = roots**2, Q.T
+        E = E @ Q
+        E_M = PM @ E
+
+        projected = _components(hsi, E)
+        coefficients = _components(msi, E_M)
+        if self.prior == "gaussian":
+            for u, pull in zip(coefficients, np.tensordot((Q.T * precision) @ Q, projected, 1), strict=True):
+                u += _interpolated(pull, blur)
+        power = _aliased(np.abs(blur.transfer) ** 2, blur.ratio)
+        for u, h, t_u in zip(coefficients, projected, t, strict=True):
+            u[...] = _solved(u, h, t_u, power, blur)
+
+        seen = np.stack([P1 @ u @ P2.T for u in coefficients])
+        cost = half_square(_spectra(seen, E), hsi) + half_square(_spectra(coefficients, E_M), msi)
+        image = _spectra(coefficients.astype(problem.dtype, copy=False), E.astype(problem.dtype))
+        return finished(image, cost, began, callback)
+
+    def _precision(self, seen_by_msi, variances, hsi, msi):
+        """The diagonal of Π."""
+        if self.prior == "gaussian":
+            return self.precision * (self.scale or _robust_maximum(msi, hsi)) ** 2 / variances
+        strength = linalg.svdvals(seen_by_msi, check_finite=False)
+        whole = len(strength) == len(variances) and strength[-1] > _SEEN * strength[0]
+        return np.zeros_like(variances) if whole else _VANISHING * variances[0] / variances
+
+    def memory_needed(self, hsi_shape, msi_shape, dtype):
+        (I, J, K_M), (I_H, J_H, K), L, itemsize = msi_shape, hsi_shape, self.rank, np.dtype(dtype).itemsize
+        hsi, msi, fine, coarse = I_H * J_H * K, I * J * K_M, I * J, I_H * J_H
+        copies = 0 if itemsize == 8 else hsi + msi
+        narrow = 0 if itemsize == 8 else fine * L
+        kept = copies + (2 + L) * fine + 3 * L * coarse + 4 * K * L
+        start = 2 * max(K * K, msi, hsi)
+        fourier = 12 * fine + 8 * coarse
+        return 8 * kept + max(8 * start, 8 * fourier, itemsize * (fine * K + narrow)) + (1 << 16)
+
+
+def _components(image, basis):
+    """basis'·image as (L, rows, columns)."""
+    rows, columns, bands = image.shape
+    return (basis.T @ image.reshape(-1, bands).T).reshape(-1, rows, columns)
+
+
+def _spectra(components, basis):
+    """The image (rows, columns, bands) of components (L, rows, columns) in `basis`."""
+    _, rows, columns = components.shape
+    return (components.reshape(len(components), -1).T @ basis.T).reshape(rows, columns, len(basis))
+
+
+def _robust_maximum(*images):
+    """The 99.9 % quantile of the first image in which that is positive."""
+    return next((top for top in (float(np.quantile(image, _QUANTILE)) for image in images) if top > 0.0), 1.0)
+
+
+def _interpolated(coarse, blur):
+    """`coarse` by periodic cubic splines at the fine pixels, each coarse pixel sitting at its centroid."""
+    for axis, (d, centre) in enumerate(zip(blur.ratio, blur.centre, strict=True)):
+        n = coarse.shape[axis]
+        closed = np.concatenate([coarse, coarse.take([0], axis)], axis)
+        spline = CubicSpline(np.arange(n + 1), closed, axis, bc_type="periodic")
+        coarse = spline((np.arange(n * d) - centre) / d % n)
+    return coarse
+
+
+def _aliased(spectrum, ratio):
+    """The average over the frequencies that sampling maps to the same one: (I, J) to (I_H, J_H)."""
+    (rows, columns), (d_rows, d_columns) = spectrum.shape, ratio
+    return spectrum.reshape(d_rows, rows // d_rows, d_columns, columns // d_columns).mean((0, 2))
+
+
+def _solved(data, h, t, power, blur):
+    """One row of Q'U: `data` is that row of Q'((PM E)'M + Π N), `h` of (E Q)'H, both in space; `power` is ⟨|β|²⟩."""
+    fine = fft.fft2(data)
+    fine /= t
+    coarse = fft.fft2(h)
+    coarse -= _aliased(blur.transfer * fine, blur.ratio)
+    coarse /= power + t
+    fine += np.conj(blur.transfer) * np.tile(coarse, blur.ratio)
+    return fft.ifft2(fine, overwrite_x=True).real

@@ -1,0 +1,179 @@
+"""STEREO: the coupled CP decomposition by alternating least squares, without a sign constraint.
+
+    f(A, B, C) = ½ λ ‖H − [[A~, B~, C]]‖² + ½ ‖M − [[A, B, C~]]‖²,      A~ = P1 A,  B~ = P2 B,  C~ = PM C
+
+is quadratic in each factor. With * the Hadamard product and M_n the MTTKRP of an image along mode n, the normal
+equations of one factor are
+
+    A:  λ P1'P1 A K_H + A K_M = λ P1' M_0(H) + M_0(M),      K_H = (C'C) * (B~'B~),  K_M = (C~'C~) * (B'B)
+    B:  alike with P2
+    C:  λ C K_H + PM'PM C K_M = λ M_2(H) + PM' M_2(M),      K_H = (A~'A~) * (B~'B~),  K_M = (A'A) * (B'B)
+
+P'P = Q diag(s) Q' is diagonalised once; in the rotated unknown Q'A every row has an R×R system of its own,
+λ s_i K_H + K_M (λ K_H + s_k K_M for C), which a batch of Cholesky factorisations solves.
+
+The start ("TenRec") decomposes the MSI alone, which gives A, B and C~, and takes C from the HSI by least squares.
+Noise is fitted as sweeps go on: to stop after a few is the method's only regularisation.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from ..kernels import block_cholesky, block_solve, mttkrp, residual_norm2
+from ..kernels._simd import padded
+from ..kernels.mttkrp import blocks_for
+from ..model.checks import as_count, as_number
+from ..model.degradation import Degradation
+from ..model.problem import Factors, Problem
+from ..model.result import Status, Trace
+from ..solver.coupled_cpd import CoupledCPD
+from ..solver.trust_region import Options, minimize
+from ._ccpd_nls import CoupledNLS, _scale, given_start, random_start
+from .method import Method, Progress, Solution, register
+
+# Eigenvalues of the start's Gramian below this part of the largest are rounding, and their directions are left out.
+_RANK_TOLERANCE = 1e-13
+
+
+@register("stereo")
+@dataclass(frozen=True, kw_only=True)
+class Stereo(Method):
+    """Unconstrained coupled CPD by alternating least squares (UC-C-CPD-ALS).
+
+    Charilaos I. Kanatsoulis, Xiao Fu, Nicholas D. Sidiropoulos, Wing-Kin Ma: Hyperspectral Super-Resolution: A Coupled
+    Tensor Factorization Approach. IEEE Transactions on Signal Processing 66(24), 6503-6517, 2018.
+
+    `max_iter` counts sweeps over A, B and C; published demonstrations stop after 1 to 15. `lam` is the HSI's weight.
+    `start_iter` is the number of nonlinear least-squares iterations spent on the CPD of the MSI that it starts from.
+    `cost` is the method's own, ½ lam ‖hsi − model‖² + ½ ‖msi − model‖².
+    """
+
+    rank: int = 30
+    max_iter: int = 10
+    lam: float = 1.0
+    start_iter: int = 25
+
+    has_starts: ClassVar[bool] = True
+    takes_init: ClassVar[bool] = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "rank", as_count(self.rank, "rank"))
+        object.__setattr__(self, "max_iter", as_count(self.max_iter, "max_iter", least=0))
+        object.__setattr__(self, "start_iter", as_count(self.start_iter, "start_iter", least=0))
+        object.__setattr__(self, "lam", as_number(self.lam, "lam", above=True))
+
+    def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
+        began = time.perf_counter()
+        I, J, _ = problem.sri_shape
+        if init is None:
+            A, B = self._spatial_factors_of_msi(problem, rng, time_limit)
+            C = _spectra_from_hsi(problem, A, B)
+        else:
+            A, B, C = np.split(given_start(init, problem, self.rank, "identity", 1.0), [I, I + J])
+        sweep = _Sweep(problem, self.lam)
+
+        trace, status, n_iter = Trace(), None, 0
+        while True:
+            seconds, cost = time.perf_counter() - began, sweep.cost(A, B, C)
+            trace.append(cost=cost, gradient_norm=np.nan, radius=np.nan, rho=np.nan, cg_iterations=0, seconds=seconds)
+            if n_iter and callback is not None and callback(Progress(n_iter, cost, seconds, trace)):
+                status = Status.CALLBACK
+            elif n_iter >= self.max_iter:
+                status = Status.MAX_ITERATIONS
+            elif time_limit is not None and seconds >= time_limit:
+                status = Status.TIME_LIMIT
+            if status is not None:
+                return Solution(status=status, cost=cost, n_iter=n_iter, trace=trace, factors=Factors(A, B, C))
+            A, B, C = sweep(A, B, C)
+            n_iter += 1
+
+    def memory_needed(self, hsi_shape, msi_shape, dtype):
+        sri_shape = *msi_shape[:2], hsi_shape[2]
+        n, longest, width = sum(sri_shape), max(sri_shape), padded(self.rank, dtype)
+        start = CoupledNLS(rank=self.rank).memory_needed((1, 1, msi_shape[2]), msi_shape, dtype)
+        bases = sum(m * m for m in sri_shape) + longest**2
+        blocks = 2 * (longest + 16) * self.rank**2
+        products = sum(
+            (2 * sum(shape) + blocks_for(shape, width) * (shape[1] + shape[2])) * width
+            for shape in (hsi_shape, msi_shape)
+        )
+        return max(start, 8 * (bases + blocks + products)) + 8 * 6 * n * self.rank
+
+    def _spatial_factors_of_msi(self, problem, rng, time_limit):
+        """A and B of a CPD of the MSI alone, from a random start."""
+        I, J, bands = problem.msi.shape
+        # The coupled objective of a problem whose HSI is one dark pixel without weight: C is then the MSI's own C~.
+        row, column = (sparse.csr_array(np.full((1, n), 1.0 / n)) for n in (I, J))
+        degradation = Degradation(row, column, sparse.eye_array(bands, format="csr"))
+        alone = Problem(np.zeros((1, 1, bands), problem.dtype), problem.msi, degradation, check_finite=False)
+        scale = _scale(alone)
+        objective = CoupledCPD(alone, self.rank, "identity", weights=(0.0, 1.0), scale=scale)
+        A, B, C = np.split(random_start(problem, self.rank, "identity", rng), [I, I + J])
+        options = Options(max_iter=self.start_iter, ftol=0.0, max_seconds=time_limit)
+        state = minimize(objective, np.vstack([A, B, problem.degradation.PM @ C]), options)
+        A, B, _ = objective.factors(state.x)
+        return A, B
+
+
+def _spectra_from_hsi(problem, A, B):
+    """The C that fits the HSI best in the least-squares sense, of least norm where A and B do not determine it."""
+    A, B = problem.degradation.P1 @ A, problem.degradation.P2 @ B
+    bands = problem.hsi.shape[2]
+    products = mttkrp(problem.hsi, (A, B, np.zeros((bands, A.shape[1]))), 2).astype(np.float64)
+    values, vectors = np.linalg.eigh((A.T @ A) * (B.T @ B))
+    kept = values > _RANK_TOLERANCE * max(values[-1], 0.0)
+    return (products @ vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+
+
+class _Sweep:
+    """One pass of alternating least squares over A, B and C, and the cost it lowers."""
+
+    def __init__(self, problem, lam):
+        self.hsi, self.msi, self.lam = problem.hsi, problem.msi, lam
+        self.P1, self.P2, self.PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
+        self.rows, self.columns, self.bands = (_diagonalised(P) for P in (self.P1, self.P2, self.PM))
+
+    def __call__(self, A, B, C):
+        lam, P1, P2, PM = self.lam, self.P1, self.P2, self.PM
+        U, V = [P1 @ A, P2 @ B, C], [A, B, PM @ C]
+
+        s, Q = self.rows
+        rhs = lam * (P1.T @ mttkrp(self.hsi, U, 0)) + mttkrp(self.msi, V, 0)
+        A = _solve_rows(Q, lam * s, _gramian(U[1], U[2]), np.ones_like(s), _gramian(V[1], V[2]), rhs)
+        U[0], V[0] = P1 @ A, A
+
+        s, Q = self.columns
+        rhs = lam * (P2.T @ mttkrp(self.hsi, U, 1)) + mttkrp(self.msi, V, 1)
+        B = _solve_rows(Q, lam * s, _gramian(U[0], U[2]), np.ones_like(s), _gramian(V[0], V[2]), rhs)
+        U[1], V[1] = P2 @ B, B
+
+        s, Q = self.bands
+        rhs = lam * mttkrp(self.hsi, U, 2) + PM.T @ mttkrp(self.msi, V, 2)
+        C = _solve_rows(Q, np.full_like(s, lam), _gramian(U[0], U[1]), s, _gramian(V[0], V[1]), rhs)
+        return A, B, C
+
+    def cost(self, A, B, C):
+        hsi_misfit = residual_norm2(self.hsi, (self.P1 @ A, self.P2 @ B, C))
+        return 0.5 * self.lam * hsi_misfit + 0.5 * residual_norm2(self.msi, (A, B, self.PM @ C))
+
+
+def _diagonalised(P):
+    """(s, Q) with P'P = Q diag(s) Q'."""
+    s, Q = np.linalg.eigh((P.T @ P).toarray())
+    return np.maximum(s, 0.0), Q
+
+
+def _gramian(X, Y):
+    """The Gramian of the Khatri-Rao product of X and Y."""
+    return (X.T @ X) * (Y.T @ Y)
+
+
+def _solve_rows(Q, a, K_H, b, K_M, rhs):
+    """The factor F whose rotated rows solve (Q'F)_i (a_i K_H + b_i K_M) = (Q' rhs)_i."""
+    blocks = np.multiply.outer(a, K_H)
+    blocks += np.multiply.outer(b, K_M)
+    return Q @ block_solve(block_cholesky(blocks), Q.T @ rhs)
