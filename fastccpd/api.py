@@ -61,7 +61,7 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, in
     >>> bands = np.kron(np.eye(2), np.full((1, 3), 1 / 3))
     >>> degradation = fastccpd.Degradation(P1=halves, P2=halves, PM=bands)
     >>> scene = np.ones((8, 8, 6))
-    >>> result = fastccpd.fuse(scene[::2, ::2], scene[:, :, ::3], degradation, rank=2)
+    >>> result = fastccpd.fuse(scene[::2, ::2], scene[:, :, ::3], degradation, rank=1)
     >>> bool(np.allclose(result.sri, scene, atol=1e-4))
     True
     """
