@@ -26,7 +26,7 @@ from pathlib import Path
 import numba
 import numpy as np
 from numba import prange
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, NullCache
 from numba.core.ccallback import CFunc
 
 # Work below this is never shared. Above it, it is where a launch, timed once on this machine with its threading layer
@@ -64,15 +64,12 @@ class Kernel:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.python = function
-        self.uses_tiles = "panel" in function.__globals__
         self.serial = _compile(function, "serial", parallel=False)
         shares_work = "prange" in function.__code__.co_names
         self.parallel = _compile(function, "parallel", parallel=True) if shares_work else self.serial
         KERNELS.append(self)
 
     def __call__(self, *args, work=0):
-        if _preparations and self.uses_tiles:
-            _prepare(args)
         if work >= LEAST_PARALLEL_WORK and _launch.permitted() and _launch.lock.acquire(blocking=False):
             try:
                 if _launch.pays(work):
@@ -85,19 +82,9 @@ class Kernel:
         return f"<kernel {self.__name__}>"
 
 
-def before_first_launch(dtype, function):
-    """Have `function` called before the first kernel of a module that uses tiles runs on an array of `dtype`."""
+def before_first_use(dtype, function):
+    """Have `function` called before the first kernel of a module that uses tiles is compiled or loaded for `dtype`."""
     _preparations[dtype] = function
-
-
-def _prepare(args):
-    with _preparing:
-        for dtype in {arg.dtype for arg in args if hasattr(arg, "dtype")} & _preparations.keys():
-            _preparations[dtype]()
-            del _preparations[dtype]
-
-
-_preparing = threading.Lock()
 
 
 def kernel(function):
@@ -142,10 +129,30 @@ class _Launch:
 _launch = _Launch()
 
 
+def _prepare(function, sig):
+    """See to it, before code is loaded or compiled, that the tiles it calls are there.
+
+    Numba asks its cache whenever it meets a new signature, and holds its compiler lock meanwhile.
+    """
+    if "panel" in function.__globals__:
+        kinds = {kind.dtype for kind in getattr(sig, "args", sig) if hasattr(kind, "dtype")}
+        for dtype in kinds & _preparations.keys():
+            _preparations.pop(dtype)()
+
+
+class _NoCache(NullCache):
+    def __init__(self, py_func):
+        self._py_func = py_func
+
+    def load_overload(self, sig, target_context):
+        _prepare(self._py_func, sig)
+
+
 class _ForgivingCache(FunctionCache):
     """A cache that compiles anew whatever it cannot read or write."""
 
     def load_overload(self, sig, target_context):
+        _prepare(self._py_func, sig)
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # a torn pickle raises nearly anything
@@ -199,6 +206,7 @@ def _renamed(function, suffix):
 
 def _use_cache(compiled, function):
     if _CACHE_DIRECTORY is None:
+        compiled._cache = _NoCache(function)
         return
     users_choice = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_CACHE_DIRECTORY)

@@ -29,7 +29,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ._jit import before_first_launch, callback, device
+from ._jit import before_first_use, callback, device
 
 
 def _cpu_has(feature):
@@ -292,5 +292,5 @@ if numba.config.DISABLE_JIT:
     panel = _plain_panel
 else:
     panel = _compiled_panel
-    before_first_launch(np.dtype(np.float64), _publish_double)
-    before_first_launch(np.dtype(np.float32), _publish_single)
+    before_first_use(types.float64, _publish_double)
+    before_first_use(types.float32, _publish_single)

@@ -102,8 +102,8 @@ def test_the_start_is_a_decomposition_of_the_msi():
 def test_an_exactly_low_rank_scene_is_recovered(rank):
     scene, hsi, msi, degradation = small_case((24, 32, 30), 6, rank, seed=2)
     problem = Problem(hsi, msi, degradation)
-    found = [rsnr(solve(problem, seed, rank=rank).factors.render(), scene) for seed in range(3)]
-    assert np.median(found) > 120.0
+    runs = [solve(problem, seed, rank=rank, start_iter=60) for seed in range(3)]
+    assert min(rsnr(run.factors.render(), scene) for run in runs) > 120.0
 
 
 def test_a_start_of_the_callers_own_is_used():
