@@ -9,7 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FILES = [*ROOT.glob("fastccpd/**/*.py"), *ROOT.glob("kernels/*.py")]
 NAMES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in FILES}
-MODULES = sorted(name if name.startswith("fastccpd") else f"fastccpd.{name}" for name in NAMES if "__main__" not in name)
+NAMES = {name if name.startswith("fastccpd") else f"fastccpd.{name}" for name in NAMES}
+MODULES = sorted(name for name in NAMES if "__main__" not in name)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,21 +1,27 @@
 """One file per system, all behind `fastccpd.fuse(..., method=name)`."""
 
 from .b_scott import BSCOTT
+from .cbtd_apg import CBTDAPG
 from .fuse_sylvester import FUSESylvester
+from .hysure import HySure
 from .method import Method, Progress, Solution, get, make, names, register
 from .nn_ccpd_nls import NNCCPDNLS
 from .scott import SCOTT
+from .stereo import Stereo
 from .uc_ccpd_nls import UCCCPDNLS
 
 __all__ = [
     "BSCOTT",
+    "CBTDAPG",
     "NNCCPDNLS",
     "SCOTT",
     "UCCCPDNLS",
     "FUSESylvester",
+    "HySure",
     "Method",
     "Progress",
     "Solution",
+    "Stereo",
     "get",
     "make",
     "names",

@@ -71,7 +71,7 @@ class CoupledNLS(Method):
         return self.default_parametrisation
 
     def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
-        scale = _scale(problem)
+        scale = own_scale(problem)
         parametrisation = self._parametrisation()
         objective = CoupledCPD(
             problem, self.rank, parametrisation, self.curvature, [Ridge(self.ridge)] if self.ridge else (),
@@ -102,7 +102,7 @@ class CoupledNLS(Method):
         return 8 * (vectors + points + products + partial_sums + blocks + singles + slab)
 
 
-def _scale(problem):
+def own_scale(problem):
     """The scene's own unit: the root mean square of the MSI (of the HSI, where the MSI is dark)."""
     for image in (problem.msi, problem.hsi):
         flat = image.reshape(image.shape[0], -1)

@@ -12,8 +12,10 @@ from itertools import pairwise
 import numpy as np
 
 from ..model.checks import as_count
+from ._iteration import finished
+from ._spectral import half_square, leading_vectors
 from .method import Method, register
-from .scott import check_rank, finished, half_square, leading_vectors, multilinear_rank, multiply
+from .scott import check_rank, multilinear_rank, multiply
 
 
 @register("b-scott")

@@ -26,13 +26,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import linalg
 
 from ..model.checks import as_count, as_number
-from ..model.result import Status, Trace
-from .fuse_sylvester import _components, _robust_maximum, _spectra
-from .method import Method, Progress, Solution, register
-from .scott import half_square
+from ._iteration import run
+from ._spectral import components, half_square, robust_maximum, spectra
+from .method import Method, Solution, register
 
 
 @register("cbtd-apg")
@@ -94,45 +92,13 @@ class CBTDAPG(Method):
 
     def solve(self, problem, *, rng, callback=None, time_limit=None):
         began = time.perf_counter()
-        scale = self.scale or _robust_maximum(problem.msi, problem.hsi)
-        rows, columns, bands = problem.sri_shape
-        objective = _Objective(problem, scale, self)
-        S = before_S = rng.random((self.rank, rows, columns))
-        C = before_C = rng.random((bands, self.rank))
-        seen = before_seen = objective.see(S)
-
-        trace, status, n_iter, t = Trace(), None, 0, 1.0
-        while True:
-            cost = objective.cost(S, C, seen) * scale**2
-            seconds = time.perf_counter() - began
-            trace.append(cost=cost, gradient_norm=np.nan, radius=np.nan, rho=np.nan, cg_iterations=0, seconds=seconds)
-            if n_iter and callback is not None and callback(Progress(n_iter, cost, seconds, trace)):
-                status = Status.CALLBACK
-            elif n_iter and abs(trace.cost[-2] - cost) <= self.tol * trace.cost[-2]:
-                status = Status.COST_SETTLED
-            elif n_iter >= self.max_iter:
-                status = Status.MAX_ITERATIONS
-            elif time_limit is not None and seconds >= time_limit:
-                status = Status.TIME_LIMIT
-            if status is not None:
-                break
-            t, previous_t = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * t * t)), t
-            momentum = (previous_t - 1.0) / t
-
-            ahead = C + momentum * (C - before_C)
-            gradient, L = objective.spectral_gradient(ahead, S, seen)
-            C, before_C = np.maximum(ahead - gradient / L, 0.0), C
-
-            ahead = S + momentum * (S - before_S)
-            gradient, L = objective.spatial_gradient(ahead, C, seen + momentum * (seen - before_seen))
-            gradient /= -L
-            gradient += ahead
-            S, before_S = np.maximum(gradient, 0.0, out=gradient), S
-            seen, before_seen = objective.see(S), seen
-            n_iter += 1
-        del objective, before_S, before_seen
-        image = _spectra(S.astype(problem.dtype, copy=False), (C * scale).astype(problem.dtype))
-        return Solution(status=status, cost=cost, n_iter=n_iter, trace=trace, image=image)
+        scale = self.scale or robust_maximum(problem.msi, problem.hsi)
+        iterates = _Iterates(_Objective(problem, scale, self), problem.sri_shape, self.rank, rng)
+        outcome = run(iterates.advance, lambda: iterates.cost() * scale**2, max_iter=self.max_iter, began=began,
+                      callback=callback, time_limit=time_limit, tol=self.tol)  # fmt: skip
+        maps, basis = iterates.S.astype(problem.dtype, copy=False), (iterates.C * scale).astype(problem.dtype)
+        image = spectra(maps, basis)
+        return Solution(**vars(outcome), image=image)
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
@@ -140,7 +106,39 @@ class CBTDAPG(Method):
         maps, seen, short = self.rank * I * J, self.rank * I_H * J_H, min(I, J)
         images = 2 * hsi + 2 * msi + I_H**2 + J_H**2
         # S, the one before, the one ahead, the gradient, differences and their weights.
-        return 8 * (images + 6 * maps + 6 * seen + (self.rank + 4) * short**2)
+        image = I * J * K * np.dtype(dtype).itemsize
+        return 8 * (images + 6 * maps + 6 * seen + (self.rank + 4) * short**2) + image
+
+
+class _Iterates:
+    """Maps S and spectra C, and those of the iteration before, from which both are extrapolated."""
+
+    def __init__(self, objective, sri_shape, rank, rng):
+        rows, columns, bands = sri_shape
+        self.objective, self.t = objective, 1.0
+        self.S = self.before_S = rng.random((rank, rows, columns))
+        self.C = self.before_C = rng.random((bands, rank))
+        self.seen = self.before_seen = objective.see(self.S)
+
+    def cost(self):
+        return self.objective.cost(self.S, self.C, self.seen)
+
+    def advance(self):
+        """One accelerated projected-gradient step in C, then one in S."""
+        self.t, previous_t = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.t * self.t)), self.t
+        momentum = (previous_t - 1.0) / self.t
+
+        ahead = self.C + momentum * (self.C - self.before_C)
+        gradient, L = self.objective.spectral_gradient(ahead, self.S, self.seen)
+        self.C, self.before_C = np.maximum(ahead - gradient / L, 0.0), self.C
+
+        ahead = self.S + momentum * (self.S - self.before_S)
+        ahead_seen = self.seen + momentum * (self.seen - self.before_seen)
+        gradient, L = self.objective.spatial_gradient(ahead, self.C, ahead_seen)
+        gradient /= -L
+        gradient += ahead
+        self.S, self.before_S = np.maximum(gradient, 0.0, out=gradient), self.S
+        self.seen, self.before_seen = self.objective.see(self.S), self.seen
 
 
 class _Objective:
@@ -162,7 +160,7 @@ class _Objective:
         powers += options.tau
         low_rank = np.sum(powers ** (0.5 * options.p))
         edges = sum(np.sum((np.diff(S, axis=axis) ** 2 + options.eps) ** (0.5 * options.q)) for axis in (1, 2))
-        misfit = half_square(_spectra(seen, C), self.hsi) + half_square(_spectra(S, self.PM @ C), self.msi)
+        misfit = half_square(spectra(seen, C), self.hsi) + half_square(spectra(S, self.PM @ C), self.msi)
         priors = 0.5 * options.lam * np.vdot(C, C) + options.eta * low_rank + options.theta * edges
         return float(misfit + priors)
 
@@ -181,8 +179,8 @@ class _Objective:
         options, C_M = self.options, self.PM @ C
         gram_H, gram_M = C.T @ C, C_M.T @ C_M
         gradient = np.tensordot(gram_M, S, 1)
-        gradient -= _components(self.msi, C_M)
-        pull = np.tensordot(gram_H, seen, 1) - _components(self.hsi, C)
+        gradient -= components(self.msi, C_M)
+        pull = np.tensordot(gram_H, seen, 1) - components(self.hsi, C)
         low_rank_slope = 0.0
         for g, r, S_r in zip(gradient, pull, S, strict=True):
             g += self.P1_back @ (self.P2_back @ r.T).T
@@ -199,8 +197,8 @@ def _low_rank_gradient(S, options):
     """p η W S, and the largest eigenvalue of p η W; with W from the left or from the right, whichever is smaller."""
     wide = S.shape[0] <= S.shape[1]
     X = S if wide else S.T
-    # Divide and conquer, NumPy's way, is a little faster alone and a hundred times slower where threads are short.
-    values, vectors = linalg.eigh(X @ X.T, driver="evr", overwrite_a=True, check_finite=False)
+    # NumPy's eigh, not SciPy's: each may bring its own BLAS, and two pools of waiting threads in one loop cost 4 times.
+    values, vectors = np.linalg.eigh(X @ X.T)
     weights = options.p * options.eta * (np.maximum(values, 0.0) + options.tau) ** (0.5 * options.p - 1.0)
     gradient = (vectors * weights) @ (vectors.T @ X)
     return gradient if wide else gradient.T, weights.max()

@@ -31,8 +31,9 @@ from scipy.interpolate import CubicSpline
 
 from ..model.checks import as_choice, as_count, as_number
 from ._circular import circular_blur
+from ._iteration import finished
+from ._spectral import components, half_square, leading_vectors, robust_maximum, spectra
 from .method import Method, register
-from .scott import finished, half_square, leading_vectors
 
 PRIORS = ("gaussian", "ml")
 
@@ -42,8 +43,6 @@ _SEEN = 1e-6
 # The limit Π → 0, as part of λ_1: the largest value whose bias does not show, for the rounding falls as it grows.
 _VANISHING = 1e-13
 
-# The robust maximum that brings the data to [0, 1].
-_QUANTILE = 0.999
 
 # The least square of a singular value: a dark HSI has variances too, so small that the coefficients stay at zero.
 _DARK = 1e-200
@@ -105,8 +104,8 @@ class FUSESylvester(Method):
         E = E @ Q
         E_M = PM @ E
 
-        projected = _components(hsi, E)
-        coefficients = _components(msi, E_M)
+        projected = components(hsi, E)
+        coefficients = components(msi, E_M)
         if self.prior == "gaussian":
             for u, pull in zip(coefficients, np.tensordot((Q.T * precision) @ Q, projected, 1), strict=True):
                 u += _interpolated(pull, blur)
@@ -115,14 +114,14 @@ class FUSESylvester(Method):
             u[...] = _solved(u, h, t_u, power, blur)
 
         seen = np.stack([P1 @ u @ P2.T for u in coefficients])
-        cost = half_square(_spectra(seen, E), hsi) + half_square(_spectra(coefficients, E_M), msi)
-        image = _spectra(coefficients.astype(problem.dtype, copy=False), E.astype(problem.dtype))
+        cost = half_square(spectra(seen, E), hsi) + half_square(spectra(coefficients, E_M), msi)
+        image = spectra(coefficients.astype(problem.dtype, copy=False), E.astype(problem.dtype))
         return finished(image, cost, began, callback)
 
     def _precision(self, seen_by_msi, variances, hsi, msi):
         """The diagonal of Π."""
         if self.prior == "gaussian":
-            return self.precision * (self.scale or _robust_maximum(msi, hsi)) ** 2 / variances
+            return self.precision * (self.scale or robust_maximum(msi, hsi)) ** 2 / variances
         strength = linalg.svdvals(seen_by_msi, check_finite=False)
         whole = len(strength) == len(variances) and strength[-1] > _SEEN * strength[0]
         return np.zeros_like(variances) if whole else _VANISHING * variances[0] / variances
@@ -136,23 +135,6 @@ class FUSESylvester(Method):
         start = 2 * max(K * K, msi, hsi)
         fourier = 12 * fine + 8 * coarse
         return 8 * kept + max(8 * start, 8 * fourier, itemsize * (fine * K + narrow)) + (1 << 16)
-
-
-def _components(image, basis):
-    """basis'·image as (L, rows, columns)."""
-    rows, columns, bands = image.shape
-    return (basis.T @ image.reshape(-1, bands).T).reshape(-1, rows, columns)
-
-
-def _spectra(components, basis):
-    """The image (rows, columns, bands) of components (L, rows, columns) in `basis`."""
-    _, rows, columns = components.shape
-    return (components.reshape(len(components), -1).T @ basis.T).reshape(rows, columns, len(basis))
-
-
-def _robust_maximum(*images):
-    """The 99.9 % quantile of the first image in which that is positive."""
-    return next((top for top in (float(np.quantile(image, _QUANTILE)) for image in images) if top > 0.0), 1.0)
 
 
 def _interpolated(coarse, blur):

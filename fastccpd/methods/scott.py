@@ -20,12 +20,9 @@ import numpy as np
 from scipy import linalg
 
 from ..model.checks import as_count, as_number
-from ..model.result import Status, Trace
-from .method import Method, Progress, Solution, register
-
-# The Gramian's rounding turns the weakest vector kept by eps·(σ_1/σ_R)², which moves the image by eps·σ_1/σ_R of its
-# size: 1e-11 at this σ_R/σ_1.
-_GRAMIAN_SUFFICES = 1e-5
+from ._iteration import finished
+from ._spectral import half_square, leading_vectors
+from .method import Method, register
 
 
 @register("scott")
@@ -118,17 +115,6 @@ def check_rank(rank, most):
             raise ValueError(f"rank: got {got} over the {axis}; at most {limit} is possible with these images")
 
 
-def leading_vectors(X, count):
-    """The `count` leading left singular vectors of X, strongest first, and their singular values."""
-    n = len(X)
-    squares, vectors = linalg.eigh(X @ X.T, subset_by_index=[n - count, n - 1], overwrite_a=True, check_finite=False)
-    if squares[0] > _GRAMIAN_SUFFICES**2 * squares[-1]:
-        return vectors[:, ::-1], np.sqrt(squares[::-1])
-    triangle = linalg.qr(X.T, mode="r", check_finite=False)[0][:n]
-    _, values, vectors = linalg.svd(triangle, full_matrices=False, check_finite=False)
-    return vectors[:count].T, values[:count]
-
-
 def multiply(A, B, C, cube):
     """cube ×1 A ×2 B ×3 C, the mode that grows most last and the one that shrinks most first."""
     modes = sorted((0, 1, 2), key=lambda mode: len((A, B, C)[mode]) / cube.shape[mode])
@@ -140,22 +126,6 @@ def multiply(A, B, C, cube):
         else:
             cube = (cube.reshape(-1, cube.shape[2]) @ C.T).reshape(*cube.shape[:2], len(C))
     return cube
-
-
-def half_square(model, data):
-    """½ ‖model − data‖²; `model` is overwritten."""
-    model -= data
-    return 0.5 * float(np.vdot(model, model))
-
-
-def finished(image, cost, began, callback):
-    """The `Solution` of a method without iterations, shown to the callback once."""
-    trace = Trace()
-    seconds = time.perf_counter() - began
-    trace.append(cost=cost, gradient_norm=np.nan, radius=np.nan, rho=np.nan, cg_iterations=0, seconds=seconds)
-    if callback is not None:
-        callback(Progress(n_iter=0, cost=cost, seconds=seconds, trace=trace))
-    return Solution(status=Status.FINISHED, cost=cost, n_iter=0, trace=trace, image=image)
 
 
 def _rotated(factor, P):

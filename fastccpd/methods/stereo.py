@@ -29,11 +29,11 @@ from ..kernels.mttkrp import blocks_for
 from ..model.checks import as_count, as_number
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Problem
-from ..model.result import Status, Trace
 from ..solver.coupled_cpd import CoupledCPD
 from ..solver.trust_region import Options, minimize
-from ._ccpd_nls import CoupledNLS, _scale, given_start, random_start
-from .method import Method, Progress, Solution, register
+from ._ccpd_nls import CoupledNLS, given_start, own_scale, random_start
+from ._iteration import run
+from .method import Method, Solution, register
 
 # Eigenvalues of the start's Gramian below this part of the largest are rounding, and their directions are left out.
 _RANK_TOLERANCE = 1e-13
@@ -76,20 +76,14 @@ class Stereo(Method):
             A, B, C = np.split(given_start(init, problem, self.rank, "identity", 1.0), [I, I + J])
         sweep = _Sweep(problem, self.lam)
 
-        trace, status, n_iter = Trace(), None, 0
-        while True:
-            seconds, cost = time.perf_counter() - began, sweep.cost(A, B, C)
-            trace.append(cost=cost, gradient_norm=np.nan, radius=np.nan, rho=np.nan, cg_iterations=0, seconds=seconds)
-            if n_iter and callback is not None and callback(Progress(n_iter, cost, seconds, trace)):
-                status = Status.CALLBACK
-            elif n_iter >= self.max_iter:
-                status = Status.MAX_ITERATIONS
-            elif time_limit is not None and seconds >= time_limit:
-                status = Status.TIME_LIMIT
-            if status is not None:
-                return Solution(status=status, cost=cost, n_iter=n_iter, trace=trace, factors=Factors(A, B, C))
-            A, B, C = sweep(A, B, C)
-            n_iter += 1
+        factors = [A, B, C]
+
+        def advance():
+            factors[:] = sweep(*factors)
+
+        outcome = run(advance, lambda: sweep.cost(*factors), max_iter=self.max_iter, began=began, callback=callback,
+                      time_limit=time_limit)  # fmt: skip
+        return Solution(**vars(outcome), factors=Factors(*factors))
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         sri_shape = *msi_shape[:2], hsi_shape[2]
@@ -110,7 +104,7 @@ class Stereo(Method):
         row, column = (sparse.csr_array(np.full((1, n), 1.0 / n)) for n in (I, J))
         degradation = Degradation(row, column, sparse.eye_array(bands, format="csr"))
         alone = Problem(np.zeros((1, 1, bands), problem.dtype), problem.msi, degradation, check_finite=False)
-        scale = _scale(alone)
+        scale = own_scale(alone)
         objective = CoupledCPD(alone, self.rank, "identity", weights=(0.0, 1.0), scale=scale)
         A, B, C = np.split(random_start(problem, self.rank, "identity", rng), [I, I + J])
         options = Options(max_iter=self.start_iter, ftol=0.0, max_seconds=time_limit)

@@ -9,8 +9,9 @@ from scenery import band_means, blur, observe
 from fastccpd import Degradation, Problem, Status, fuse
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
 from fastccpd.methods import make
+from fastccpd.methods._spectral import leading_vectors
 from fastccpd.methods.b_scott import BSCOTT
-from fastccpd.methods.scott import SCOTT, leading_vectors, multiply
+from fastccpd.methods.scott import SCOTT, multiply
 
 
 def noisy_problem(shape=(24, 20, 14), bands=4, seed=0, dtype=np.float64):

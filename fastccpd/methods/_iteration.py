@@ -1,0 +1,53 @@
+"""The loop around an iterative method that is not run by the trust-region solver, and the end of a direct one."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.result import Status, Trace
+from .method import Progress, Solution
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a loop ended."""
+
+    status: Status
+    cost: float
+    n_iter: int
+    trace: Trace
+
+
+def run(advance, cost, *, max_iter, began, callback=None, time_limit=None, tol=None):
+    """Call `advance()` until a limit, the callback, or a relative change of `cost()` of at most `tol` says stop."""
+    trace, n_iter = Trace(), 0
+    while True:
+        now, seconds = cost(), time.perf_counter() - began
+        _record(trace, now, seconds)
+        status = None
+        if n_iter and callback is not None and callback(Progress(n_iter, now, seconds, trace)):
+            status = Status.CALLBACK
+        elif n_iter and tol is not None and abs(trace.cost[-2] - now) <= tol * trace.cost[-2]:
+            status = Status.COST_SETTLED
+        elif n_iter >= max_iter:
+            status = Status.MAX_ITERATIONS
+        elif time_limit is not None and seconds >= time_limit:
+            status = Status.TIME_LIMIT
+        if status is not None:
+            return Outcome(status, now, n_iter, trace)
+        advance()
+        n_iter += 1
+
+
+def finished(image, cost, began, callback):
+    """The `Solution` of a method without iterations, shown to the callback once."""
+    trace, seconds = Trace(), time.perf_counter() - began
+    _record(trace, cost, seconds)
+    if callback is not None:
+        callback(Progress(n_iter=0, cost=cost, seconds=seconds, trace=trace))
+    return Solution(status=Status.FINISHED, cost=cost, n_iter=0, trace=trace, image=image)
+
+
+def _record(trace, cost, seconds):
+    trace.append(cost=cost, gradient_norm=np.nan, radius=np.nan, rho=np.nan, cg_iterations=0, seconds=seconds)

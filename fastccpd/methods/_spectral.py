@@ -1,0 +1,48 @@
+"""Images as few components in a spectral basis: what the matrix and Tucker methods share.
+
+An image (rows, columns, bands) with basis E (bands, L) has components (L, rows, columns).
+"""
+
+import numpy as np
+from scipy import linalg
+
+# The Gramian's rounding turns the weakest vector kept by eps·(σ_1/σ_R)², which moves the image by eps·σ_1/σ_R of its
+# size: 1e-11 at this σ_R/σ_1.
+_GRAMIAN_SUFFICES = 1e-5
+
+# Robust against single bright pixels and against noise, which a maximum is not.
+_QUANTILE = 0.999
+
+
+def leading_vectors(X, count):
+    """The `count` leading left singular vectors of X, strongest first, and their singular values."""
+    n = len(X)
+    squares, vectors = linalg.eigh(X @ X.T, subset_by_index=[n - count, n - 1], overwrite_a=True, check_finite=False)
+    if squares[0] > _GRAMIAN_SUFFICES**2 * squares[-1]:
+        return vectors[:, ::-1], np.sqrt(squares[::-1])
+    triangle = linalg.qr(X.T, mode="r", check_finite=False)[0][:n]
+    _, values, vectors = linalg.svd(triangle, full_matrices=False, check_finite=False)
+    return vectors[:count].T, values[:count]
+
+
+def components(image, basis):
+    """basis'·image as (L, rows, columns)."""
+    rows, columns, bands = image.shape
+    return (basis.T @ image.reshape(-1, bands).T).reshape(-1, rows, columns)
+
+
+def spectra(maps, basis):
+    """The image (rows, columns, bands) of components (L, rows, columns) in `basis`."""
+    _, rows, columns = maps.shape
+    return (maps.reshape(len(maps), -1).T @ basis.T).reshape(rows, columns, len(basis))
+
+
+def half_square(model, data):
+    """½ ‖model − data‖²; `model` is overwritten."""
+    model -= data
+    return 0.5 * float(np.vdot(model, model))
+
+
+def robust_maximum(*images):
+    """The 99.9 % quantile of the first image in which that is positive: the default of every `scale`."""
+    return next((top for top in (float(np.quantile(image, _QUANTILE)) for image in images) if top > 0.0), 1.0)
