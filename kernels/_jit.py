@@ -29,9 +29,10 @@ from numba import prange
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.ccallback import CFunc
 
-# Work below this is never shared. Above it, it is where a launch, timed once on this machine with its threading layer
-# and wait policy (3 us for a spinning OpenMP pool, 60 us for a sleeping one, 140 us for workqueue), is worth it.
-LEAST_PARALLEL_WORK = 3_000_000
+# Work below this, a third of a millisecond, is never shared: beside another spinning pool (BLAS) a launch can cost more
+# than that. Above it, it is shared where a launch, timed once on this machine with its threading layer and wait policy
+# (3 us for a spinning OpenMP pool, 60 us for a sleeping one, 140 us for workqueue), is worth it.
+LEAST_PARALLEL_WORK = 16_000_000
 _SERIAL_FLOPS_PER_SECOND = 5e10
 _LAUNCHES_WORTH = 4
 

@@ -8,7 +8,7 @@ With Y of size (I, J, K) and factors A, B, C,
 
 All three need only two small matrix products for each row i of the image, one read of Y, 4 I J K R flops:
 
-    T = Y[i] C     M1 += T * A[i]
+    T = Y[i] C     M1 += T * A[i]     M0[i] = sum_j T[j] * B[j], or
     Z = Y[i]' B    M2 += Z * A[i]     M0[i] = sum_k Z[k] * C[k]
 
 and neither T nor Z leaves the registers: the sums on the right are the epilogues of the tiles (`_simd.py`). Columns j
@@ -21,10 +21,10 @@ import numpy as np
 from numba import prange
 
 from ._arrays import aligned, check_factors, check_tensor, deliver, readonly
-from ._jit import kernel
+from ._jit import LEAST_PARALLEL_WORK, kernel
 from ._simd import DOT, SCALE, padded, panel
 
-COLUMN_BLOCK = 128
+COLUMN_BLOCK = 256
 MODE0, MODE1, MODE2 = 1, 2, 4
 ALL_MODES = MODE0 | MODE1 | MODE2
 
@@ -39,22 +39,29 @@ _KEPT_BYTES = 4_000_000
 def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
     """Add the MTTKRPs of the chosen `modes`.
 
-    (I,J,K),(I,R),(J,R),(K,R),()->(I,R),(J,R),(K,R); scratch (blocks,J,R),(blocks,K,R)
+    (I,J,K),(I,R),(J,R),(K,R),()->(I,R),(J,R),(K,R); scratch (blocks,J+1,R),(blocks,K,R)
     M0[i] += sum_jk Y B*C, M1[j] += sum_ik Y A*C, M2[k] += sum_ij Y A*B. R is padded; M0, M1, M2, part2 are float64.
     """
     I, J, K = Y.shape
     blocks = part1.shape[0]
-    epilogue = (SCALE if modes & MODE2 else 0) + (DOT if modes & MODE0 else 0)
+    # M0 is a by-product of either panel: of the one with fewer rows, whose epilogue is the shorter.
+    by_columns = (SCALE if modes & MODE1 else 0) + (DOT if modes & MODE0 and K > J else 0)
+    by_bands = (SCALE if modes & MODE2 else 0) + (DOT if modes & MODE0 and K <= J else 0)
     for block in prange(blocks):
         part1[block] = 0
         part2[block] = 0
+        row_sum = part1[block, J]
         for j in range(0, J, COLUMN_BLOCK):
             stop = min(J, j + COLUMN_BLOCK)
             for i in range(I * block // blocks, I * (block + 1) // blocks):
-                if modes & MODE1:
-                    panel(Y[i, j:stop], False, C, SCALE, A[i], part1[block, j:stop], B, part1[block, 0])
-                if epilogue:
-                    panel(Y[i, j:stop], True, B[j:stop], epilogue, A[i], part2[block], C, M0[i])
+                if by_columns:
+                    panel(Y[i, j:stop], False, C, by_columns, A[i], part1[block, j:stop], B[j:stop], row_sum)
+                    if by_columns & DOT:
+                        for r in range(M0.shape[1]):
+                            M0[i, r] += row_sum[r]
+                            row_sum[r] = 0
+                if by_bands:
+                    panel(Y[i, j:stop], True, B[j:stop], by_bands, A[i], part2[block], C, M0[i])
     for piece in prange(blocks):
         for block in range(blocks):
             for j in range(J * piece // blocks, J * (piece + 1) // blocks):
@@ -66,9 +73,9 @@ def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
 
 
 def blocks_for(shape, width):
-    """How many partial sums: one is worth its memory from about three million flops on, and sixteen are enough."""
+    """How many partial sums: none to add up where nobody shares the work, else as many as divide well."""
     rows, cols, bands = shape
-    return max(1, min(16, rows, 4 * rows * cols * bands * width // 3_000_000))
+    return min(16, rows) if 4 * rows * cols * bands * width >= LEAST_PARALLEL_WORK else 1
 
 
 class Scratch:
@@ -79,7 +86,7 @@ class Scratch:
         self.row_flops = 4.0 * cols * bands * width
         self.slab = max(1, int(_SLAB_FLOPS // max(1, self.row_flops)))
         blocks = blocks_for(shape, width)
-        self.part1 = aligned((blocks, cols, width), dtype)
+        self.part1 = aligned((blocks, cols + 1, width), dtype)
         self.part2 = aligned((blocks, bands, width), np.float64)
 
 
