@@ -1,7 +1,7 @@
 """Ratios of times, ours and the rivals interleaved in one run: `python asv_bench/compare.py` prints a Markdown table.
 
-Each rival at its best BLAS thread count. The ways take turns in bursts, so that each finds its own data in the cache and
-a busy moment of the machine meets them all; times are the least of all bursts.
+Each rival at its best BLAS thread count. The ways take turns in bursts, so that each finds its own data in the cache
+and a busy moment of the machine meets them all; times are the least of all bursts.
 """
 
 import sys
@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parent / "benchmarks"))
 import rivals
-
 
 _BURST = 5
 
