@@ -131,10 +131,12 @@ def test_data_scaled_by_a_power_of_two_give_the_same_image_bit_for_bit(case, met
 def test_sensor_counts_and_reflectances_give_the_same_answer():
     _, hsi, msi, degradation = small_case(noise=0.01)
     counts = [np.clip(np.rint(image * 3000), 0, 65535).astype(np.uint16) for image in (hsi, msi)]
-    by_counts = fuse(*counts, degradation, rank=3, max_iter=30)
-    by_reflectance = fuse(*(image / 10000 for image in counts), degradation, rank=3, max_iter=30)
-    np.testing.assert_allclose(by_counts.sri, by_reflectance.sri * 10000, rtol=1e-3, atol=1.0)
-    assert by_counts.cost == pytest.approx(by_reflectance.cost * 1e8, rel=1e-4)
+    # The two differ by rounding, which the iterations amplify before the optimum pulls them together again.
+    tight = {"rank": 3, "max_iter": 500, "ftol": 1e-10}
+    by_counts = fuse(*counts, degradation, **tight)
+    by_reflectance = fuse(*(image / 10000 for image in counts), degradation, **tight)
+    np.testing.assert_allclose(by_counts.sri, by_reflectance.sri * 10000, rtol=1e-4, atol=1e-4 * by_counts.sri.max())
+    assert by_counts.cost == pytest.approx(by_reflectance.cost * 1e8, rel=1e-7)
     assert by_counts.sri.dtype == np.float64
 
 

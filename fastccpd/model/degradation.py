@@ -41,6 +41,16 @@ class Degradation:
     def msi_shape(self):
         return self.P1.shape[1], self.P2.shape[1], self.PM.shape[0]
 
+    def check(self, hsi_shape, msi_shape):
+        """Refuse images that these operators cannot have made, naming the first axis that does not agree."""
+        axes = (("rows", "P1"), ("columns", "P2"), ("bands", "PM"))
+        for name, shape, expected in (("hsi", hsi_shape, self.hsi_shape), ("msi", msi_shape, self.msi_shape)):
+            for (axis, operator), got, needed in zip(axes, shape, expected, strict=True):
+                # P1 and P2 map to the HSI's pixels and PM from its bands; for the MSI it is the other way round.
+                maps = "to" if (name == "hsi") == (axis != "bands") else "from"
+                if got != needed:
+                    raise ValueError(f"{name}: {got} {axis}, but {operator} maps {maps} {needed}; they must agree")
+
     def __repr__(self):
         def size(shape):
             return "×".join(map(str, shape))

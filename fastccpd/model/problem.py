@@ -8,8 +8,6 @@ from ..kernels import reconstruct
 from .checks import as_cube, check_values, working_dtype
 from .degradation import Degradation
 
-_AXES = ("rows", "columns", "bands")
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -35,14 +33,7 @@ class Problem:
         if not isinstance(self.degradation, Degradation):
             raise TypeError(f"degradation: got {type(self.degradation).__name__}; a fastccpd.Degradation is needed")
         cubes = {name: as_cube(getattr(self, name), name) for name in ("hsi", "msi")}
-        for name, maps in (("hsi", "to"), ("msi", "from")):
-            expected = getattr(self.degradation, f"{name}_shape")
-            operators = ("P1", "P2", "PM")
-            for axis, got, needed, operator in zip(_AXES, cubes[name].shape, expected, operators, strict=True):
-                # P1 and P2 map to the HSI's pixels and PM from its bands; for the MSI it is the other way round.
-                direction = maps if operator != "PM" else {"to": "from", "from": "to"}[maps]
-                if got != needed:
-                    raise ValueError(f"{name}: {got} {axis}, but {operator} maps {direction} {needed}; they must agree")
+        self.degradation.check(*(cube.shape for cube in cubes.values()))
         dtype = working_dtype(*cubes.values())
         for name, cube in cubes.items():
             if self.check_finite:
