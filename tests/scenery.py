@@ -1,8 +1,11 @@
 """Small problems for tests: periodic Gaussian blur, averaged bands, the golden problem."""
 
+import tracemalloc
+
 import numpy as np
 
 from fastccpd import Degradation, Problem
+from fastccpd.imaging import add_noise, degrade, preset, scenes
 
 
 def blur(n, ratio=4, phase=3):
@@ -70,3 +73,25 @@ class Golden:
         line = np.sin(np.arange(1, 91))
         parts = np.split(line, [36, 66])
         self.z = np.vstack([part.reshape(-1, 3, order="F") for part in parts])
+
+
+def noisy_salinas(folder, draws=5):
+    """(scene, problem, generator) for each noise draw at 5 dB, "stereo" degradation, landsat bands."""
+    cube = scenes.load("salinas-a", folder).cube
+    degradation = preset("stereo", cube.shape)
+    clean = degrade(cube, degradation)
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        yield cube, Problem(*(add_noise(image, 5.0, rng) for image in clean), degradation), rng
+
+
+def assert_memory_estimate_is_close(method, problem):
+    """What a second run allocates lies between half the estimate and the estimate."""
+    method.solve(problem, rng=np.random.default_rng(0))
+    tracemalloc.start()
+    try:
+        method.solve(problem, rng=np.random.default_rng(0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype) <= 2 * peak

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..kernels import gram
 from ..kernels._simd import padded
 from ..kernels.mttkrp import blocks_for
 from ..model.checks import as_choice, as_count, as_number
@@ -40,7 +41,6 @@ class CoupledNLS(Method):
 
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
-    default_parametrisation: ClassVar[str] = "identity"
 
     def __post_init__(self):
         self._solver_options(None)
@@ -67,12 +67,14 @@ class CoupledNLS(Method):
         shared = {name: getattr(self, name) for name in Options.__dataclass_fields__ if name != "max_seconds"}
         return Options(**shared, max_seconds=time_limit)
 
-    def _parametrisation(self):
-        return self.default_parametrisation
+    @property
+    def parametrisation(self):
+        """One of the names of `solver.parametrisation`, or one for each mode."""
+        return "identity"
 
     def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
         scale = own_scale(problem)
-        parametrisation = self._parametrisation()
+        parametrisation = self.parametrisation
         objective = CoupledCPD(
             problem, self.rank, parametrisation, self.curvature, [Ridge(self.ridge)] if self.ridge else (),
             self.weights, scale,
@@ -118,8 +120,8 @@ def random_start(problem, rank, parametrisation, rng):
     # 1 - [0, 1) is (0, 1]: never zero, where a squared parameter would stay.
     A, B, C = (1.0 - rng.random((n, rank)) for n in (I, J, K))
     V = problem.degradation.PM @ C
-    gramians = (A.T @ A) * (B.T @ B) * (V.T @ V)
-    model = np.sqrt(gramians.sum() / problem.msi.size)
+    # Not by BLAS, whose bits depend on its thread count.
+    model = np.sqrt((gram(A) * gram(B) * gram(V)).sum() / problem.msi.size)
     grow = (1.0 / model) ** (1.0 / 3.0) if model > 0.0 else 1.0
     return _stack([A * grow, B * grow, C * grow], parametrisation)
 

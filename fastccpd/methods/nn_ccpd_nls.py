@@ -38,5 +38,6 @@ class NNCCPDNLS(CoupledNLS):
         """Whether the image cannot be negative: only if no factor can."""
         return set(self.nonnegative_modes) == set(_MODES)
 
-    def _parametrisation(self):
+    @property
+    def parametrisation(self):
         return tuple("square" if mode in self.nonnegative_modes else "identity" for mode in _MODES)

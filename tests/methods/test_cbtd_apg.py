@@ -1,13 +1,11 @@
 """SC-LL1 against its definition, its gradients by the slope of the Taylor error, and at the published figure."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
-from scenery import band_means, blur, observe, rsnr, small_case
+from scenery import assert_memory_estimate_is_close, band_means, blur, noisy_salinas, observe, rsnr, small_case
 
 from fastccpd import Degradation, Problem, Status
-from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
+from fastccpd.imaging import metrics
 from fastccpd.methods import get
 from fastccpd.methods.cbtd_apg import CBTDAPG, _Objective
 
@@ -214,27 +212,14 @@ def test_it_is_registered_with_the_published_defaults():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_memory_estimate_is_close(dtype):
-    # So few bands that the image, which the estimate leaves out, is not the largest thing made.
     problem = noisy_problem((96, 64, 20), 4, dtype=dtype)
     method = CBTDAPG(max_iter=2)
-    method.solve(problem, rng=np.random.default_rng(0))
-    tracemalloc.start()
-    try:
-        method.solve(problem, rng=np.random.default_rng(0))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak <= method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype) <= 2 * peak
+    assert_memory_estimate_is_close(method, problem)
 
 
 @pytest.mark.scenes
 def test_published_figure_on_noisy_salinas(data_folder):
-    cube = scenes.load("salinas-a", data_folder).cube
-    degradation = preset("stereo", cube.shape)
-    clean = degrade(cube, degradation)
     found = []
-    for draw in range(5):
-        rng = np.random.default_rng(draw)
-        problem = Problem(*(add_noise(image, 5.0, rng) for image in clean), degradation)
+    for cube, problem, rng in noisy_salinas(data_folder):
         found.append(metrics.rsnr(CBTDAPG().solve(problem, rng=rng).image, cube))
     assert np.median(found) > 6.8 - 3.0

@@ -1,14 +1,12 @@
 """FUSE and the circular blur it works with: against dense least squares, at every phase, and on real scenes."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
-from scenery import band_means, blur, observe
+from scenery import assert_memory_estimate_is_close, band_means, blur, noisy_salinas, observe
 from scipy import ndimage
 
 from fastccpd import Degradation, Problem, Status, fuse
-from fastccpd.imaging import add_noise, degrade, gaussian, metrics, preset, scenes
+from fastccpd.imaging import degrade, gaussian, metrics, preset, scenes
 from fastccpd.methods._circular import circular_blur
 from fastccpd.methods.fuse_sylvester import FUSESylvester
 
@@ -137,14 +135,7 @@ def test_cost_is_that_of_the_image_and_the_callback_sees_it_once(prior):
 @pytest.mark.parametrize("method", [FUSESylvester(), FUSESylvester(prior="ml"), FUSESylvester(rank=20)])
 def test_memory_estimate_is_close_above_what_is_allocated(method, dtype):
     problem = noisy_problem((64, 76, 40), dtype=dtype)
-    method.solve(problem)
-    tracemalloc.start()
-    try:
-        method.solve(problem)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak <= method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype) <= 2 * peak
+    assert_memory_estimate_is_close(method, problem)
 
 
 @pytest.mark.parametrize(
@@ -224,12 +215,7 @@ def test_a_subspace_beyond_the_msi_bands_does_not_drown_in_rounding(data_folder)
 
 @pytest.mark.scenes
 def test_gaussian_prior_on_noisy_salinas_is_at_the_published_figure(data_folder):
-    cube = scenes.load("salinas-a", data_folder).cube
-    degradation = preset("stereo", cube.shape)
-    clean = degrade(cube, degradation)
     found = []
-    for draw in range(5):
-        rng = np.random.default_rng(draw)
-        problem = Problem(*(add_noise(image, 5.0, rng) for image in clean), degradation)
+    for cube, problem, _ in noisy_salinas(data_folder):
         found.append(metrics.rsnr(FUSESylvester().solve(problem).image, cube))
     assert np.median(found) > 8.1 - 3.0

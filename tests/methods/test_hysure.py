@@ -1,13 +1,11 @@
 """HySure against a dense ADMM written from the definition, at every phase, and at the published figures."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
-from scenery import band_means, blur, observe, rsnr
+from scenery import assert_memory_estimate_is_close, band_means, blur, noisy_salinas, observe, rsnr
 
 from fastccpd import Degradation, Problem, Status, testing
-from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
+from fastccpd.imaging import degrade, metrics, preset, scenes
 from fastccpd.methods import get
 from fastccpd.methods.hysure import HySure, vertices
 
@@ -225,17 +223,9 @@ def test_the_svd_basis_keeps_to_the_suite_too():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_memory_estimate_is_close(dtype):
-    # So few bands that the image, which the estimate leaves out, is not the largest thing made.
     problem = problem_of(spectral_scene((96, 64, 20), 6), noise=0.05, dtype=dtype)
     method = HySure(max_iter=2)
-    method.solve(problem)
-    tracemalloc.start()
-    try:
-        method.solve(problem)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak <= method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype) <= 2 * peak
+    assert_memory_estimate_is_close(method, problem)
 
 
 @pytest.mark.scenes
@@ -250,14 +240,9 @@ def test_published_figure_on_indian_pines(data_folder):
 
 @pytest.mark.scenes
 def test_published_figures_on_noisy_salinas(data_folder):
-    cube = scenes.load("salinas-a", data_folder).cube
-    degradation = preset("stereo", cube.shape)
-    clean = degrade(cube, degradation)
     figures = {(5e-4, 1.0): 0.7, (5e-4, None): 0.7, (5e-2, 1.0): 14.8, (5e-2, None): 14.8}
     found = {options: [] for options in figures}
-    for draw in range(5):
-        rng = np.random.default_rng(draw)
-        problem = Problem(*(add_noise(image, 5.0, rng) for image in clean), degradation)
+    for cube, problem, _ in noisy_salinas(data_folder):
         for (lambda_phi, scale), values in found.items():
             image = HySure(lambda_phi=lambda_phi, scale=scale).solve(problem).image
             values.append(metrics.rsnr(image, cube))

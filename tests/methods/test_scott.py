@@ -4,10 +4,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scenery import band_means, blur, observe
+from scenery import band_means, blur, noisy_salinas, observe
 
 from fastccpd import Degradation, Problem, Status, fuse
-from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
+from fastccpd.imaging import degrade, metrics, preset, scenes
 from fastccpd.methods import make
 from fastccpd.methods._spectral import leading_vectors
 from fastccpd.methods.b_scott import BSCOTT
@@ -283,12 +283,7 @@ def test_scott_beyond_the_hsi_of_indian_pines_is_truncated_not_nan(data_folder):
 
 @pytest.mark.scenes
 def test_scott_on_noisy_salinas_is_at_the_published_figure(data_folder):
-    cube = scenes.load("salinas-a", data_folder).cube
-    degradation = preset("stereo", cube.shape)
-    clean = degrade(cube, degradation)
     found = []
-    for draw in range(5):
-        rng = np.random.default_rng(draw)
-        problem = Problem(*(add_noise(image, 5.0, rng) for image in clean), degradation)
+    for cube, problem, _ in noisy_salinas(data_folder):
         found.append(metrics.rsnr(SCOTT().solve(problem).image, cube))
     assert np.median(found) > 1.3 - 3.0

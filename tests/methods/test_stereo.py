@@ -1,14 +1,12 @@
 """STEREO against dense least squares, on scenes it must recover, and at the published figures."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from oracle import cp_jacobian, cp_tensor, khatri_rao, stacked_operator, unfold
-from scenery import rsnr, small_case
+from scenery import assert_memory_estimate_is_close, noisy_salinas, rsnr, small_case
 
 from fastccpd import Problem, Status
-from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
+from fastccpd.imaging import degrade, metrics, preset, scenes
 from fastccpd.methods import get
 from fastccpd.methods.stereo import Stereo
 
@@ -155,14 +153,7 @@ def test_it_is_registered_with_the_published_defaults():
 def test_memory_estimate_is_close(rank):
     problem = noisy_problem((64, 96, 60), 4)
     method = Stereo(rank=rank, max_iter=2, start_iter=2)
-    method.solve(problem, rng=np.random.default_rng(0))
-    tracemalloc.start()
-    try:
-        method.solve(problem, rng=np.random.default_rng(0))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak <= method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype) <= 2 * peak
+    assert_memory_estimate_is_close(method, problem)
 
 
 @pytest.mark.scenes
@@ -176,13 +167,8 @@ def test_published_figure_on_indian_pines(data_folder):
 
 @pytest.mark.scenes
 def test_published_figures_on_noisy_salinas(data_folder):
-    cube = scenes.load("salinas-a", data_folder).cube
-    degradation = preset("stereo", cube.shape)
-    clean = degrade(cube, degradation)
     found = {1: [], 10: []}
-    for draw in range(5):
-        rng = np.random.default_rng(draw)
-        problem = Problem(*(add_noise(image, 5.0, rng) for image in clean), degradation)
+    for draw, (cube, problem, _) in enumerate(noisy_salinas(data_folder)):
         for sweeps, figures in found.items():
             figures.append(metrics.rsnr(solve(problem, draw, max_iter=sweeps).factors.render(), cube))
     assert np.median(found[1]) > 3.4 - 3.0
