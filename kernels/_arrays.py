@@ -24,11 +24,11 @@ def readonly(array):
     return view
 
 
-def pad(matrix, dtype, width=None):
+def pad(matrix, dtype):
     """A read-only aligned copy of `matrix` in `dtype`, its columns filled up with zeros to whole vectors."""
     matrix = np.asarray(matrix)
     rows, columns = matrix.shape
-    out = aligned((rows, width or padded(columns, dtype)), dtype)
+    out = aligned((rows, padded(columns, dtype)), dtype)
     out[:, :columns] = matrix
     return readonly(out)
 

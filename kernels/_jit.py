@@ -64,7 +64,6 @@ class Kernel:
     def __init__(self, function):
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self.python = function
         self.serial = _compile(function, "serial", parallel=False)
         shares_work = "prange" in function.__code__.co_names
         self.parallel = _compile(function, "parallel", parallel=True) if shares_work else self.serial

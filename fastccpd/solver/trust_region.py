@@ -36,7 +36,7 @@ IDLE_ITERATIONS = 5
 class Options:
     """Each default with its reason.
 
-    step : "steihaug" needs ten to twenty times fewer Hessian products than "dogleg" (the paper's rule).
+    step : "steihaug" needs many times fewer Hessian products than "dogleg" (the paper's rule).
     max_iter : outer iterations; 200 outlast the stopping rules below on every scene tried.
     gtol : stop at ‖g‖ ≤ gtol ‖g₀‖; small, because the cost settles first.
     ftol : stop when five iterations in a row gain less than ftol of the cost each; less than any metric sees. One
