@@ -7,7 +7,7 @@ from scenery import Golden
 from fastccpd.solver.coupled_cpd import CoupledCPD
 from fastccpd.solver.trust_region import Options, minimize
 
-TIGHT = {"gtol": 1e-11, "ftol": 1e-13}
+TIGHT = {"gtol": 1e-11, "ftol": 1e-13, "pcg_rtol": 0.1}
 
 
 @pytest.fixture(scope="module")
