@@ -1,8 +1,10 @@
 """Many small Cholesky factorisations at once: one R x R block for each row of a factor.
 
 Blocks are interleaved, (groups, R*R*LANES): entry (r, s) of LANES blocks lies side by side at offset (r R + s) LANES,
-so that every scalar step of the textbook algorithm is one vector instruction, whatever R is (`_lanes.py`). The last
-group is filled up with identity blocks. Only lower triangles are used; the diagonal holds reciprocal pivots.
+so that every scalar step of the textbook algorithm is one vector instruction, whatever R is (`_lanes.py`). A group that
+has fewer rows is filled up with identity blocks. Only lower triangles are used; the diagonal holds reciprocal pivots.
+Rows may come in several stacks, such as the three factors of a model: no group straddles two of them, and `groups`
+(groups, 3) has the first row of each group, how many there are, and the number of its stack.
 
 A preconditioner's factors may be kept in float32: M = L L' with the rounded L is still exactly symmetric and positive
 definite, and solving is bound by reading L. For its range's sake each block is first divided by its mean diagonal.
@@ -95,22 +97,22 @@ def _keep(work, R, L):
 
 
 @kernel
-def factor_scaled_blocks(coefficients, Q, slope, diagonal, damping, L, means):
+def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, means):
     """Assemble and factor the blocks of a preconditioner.
 
-    (n,T),(T,R,R),(n,R),(n,R),()->(groups,R*R*LANES),(groups*LANES)
-    block_i = D_i (sum_t coefficients[i,t] Q[t]) D_i + diag(diagonal_i), D_i = diag(slope_i); means = its mean diagonal,
-    L L' = block / mean + damping I.
+    (groups,3),(n,T),(T,stacks,R',R'),(n,R),(n,R),()->(groups,R*R*LANES),(groups*LANES)
+    block_i = D_i (sum_t coefficients[i,t] Q[t,stack]) D_i + diag(diagonal_i), D_i = diag(slope_i); means = its mean
+    diagonal, L L' = block / mean + damping I. Of Q the leading R x R entries count.
     """
-    rows, R = slope.shape
+    R, T = slope.shape[1], Q.shape[0]
     for group in prange(L.shape[0]):
-        first = group * LANES
-        shares = np.zeros(Q.shape[0] * LANES)
+        first, filled, stack = groups[group, 0], groups[group, 1], groups[group, 2]
+        shares = np.zeros(T * LANES)
         slopes = np.zeros(R * LANES)
         diagonals = np.ones(R * LANES)
         work = scratch(R, R * LANES, slope).reshape(-1)
-        for n in range(min(LANES, rows - first)):
-            for t in range(Q.shape[0]):
+        for n in range(filled):
+            for t in range(T):
                 shares[t * LANES + n] = coefficients[first + n, t]
             for r in range(R):
                 slopes[r * LANES + n] = slope[first + n, r]
@@ -120,19 +122,20 @@ def factor_scaled_blocks(coefficients, Q, slope, diagonal, damping, L, means):
             trace = 0.0
             for r in range(R):
                 weight = 0.0
-                for t in range(Q.shape[0]):
-                    weight += shares[t * LANES + n] * Q[t, r, r]
+                for t in range(T):
+                    weight += shares[t * LANES + n] * Q[t, stack, r, r]
                 trace += slopes[r * LANES + n] ** 2 * weight + diagonals[r * LANES + n]
-            means[first + n] = trace / R if trace > 0.0 else 1.0
-            root = 1.0 / np.sqrt(means[first + n])
+            mean = trace / R if trace > 0.0 else 1.0
+            means[group * LANES + n] = mean
+            root = 1.0 / np.sqrt(mean)
             for r in range(R):
                 slopes[r * LANES + n] *= root
-                diagonals[r * LANES + n] = diagonals[r * LANES + n] / means[first + n] + damping
+                diagonals[r * LANES + n] = diagonals[r * LANES + n] / mean + damping
         for r in range(R):
             for s in range(r + 1):
                 total = fill(0.0)
-                for t in range(Q.shape[0]):
-                    total = multiply_add(load(shares, t * LANES), fill(Q[t, r, s]), total)
+                for t in range(T):
+                    total = multiply_add(load(shares, t * LANES), fill(Q[t, stack, r, s]), total)
                 total = multiply(multiply(total, load(slopes, r * LANES)), load(slopes, s * LANES))
                 if s == r:
                     total = multiply_add(fill(1.0), load(diagonals, r * LANES), total)
@@ -161,22 +164,22 @@ def factor_blocks(blocks, L):
 
 
 @kernel
-def solve_blocks(L, means, b, x):
+def solve_blocks(groups, L, means, b, x):
     """Solve with every block.
 
-    (groups,R*R*LANES),(groups*LANES),(n,R)->(n,R)
+    (groups,3),(groups,R*R*LANES),(groups*LANES),(n,R)->(n,R)
     x_i = (means_i L_i L_i')^-1 b_i.
     """
-    rows, R = b.shape
+    R = b.shape[1]
     for group in prange(L.shape[0]):
         y = scratch(R, LANES, b).reshape(-1)
         y[:] = 0
         factor = L[group]
-        first = group * LANES
-        filled = min(LANES, rows - first)
+        first, filled = groups[group, 0], groups[group, 1]
         for n in range(filled):
+            share = 1.0 / means[group * LANES + n]
             for r in range(R):
-                y[r * LANES + n] = b[first + n, r] / means[first + n]
+                y[r * LANES + n] = b[first + n, r] * share
         for r in range(R):
             # Two sums, so that each multiply-add need not wait for the one before.
             even, odd = load(y, r * LANES), fill(0.0)
@@ -200,10 +203,18 @@ def solve_blocks(L, means, b, x):
                 x[first + n, r] = y[r * LANES + n]
 
 
-def interleaved(rows, rank, dtype=np.float64):
-    """Room for the factors of `rows` blocks, and for their means."""
-    groups = -(-rows // LANES)
-    return aligned((groups, rank * rank * LANES), dtype), np.ones(groups * LANES)
+def groups_of(stacks):
+    """The groups of stacks with so many rows each, and a mean of one for each of their blocks."""
+    groups, first = [], 0
+    for stack, rows in enumerate(stacks):
+        groups += [(first + n, min(LANES, rows - n), stack) for n in range(0, rows, LANES)]
+        first += rows
+    return readonly(np.array(groups, dtype=np.int64)), np.ones(len(groups) * LANES)
+
+
+def room(groups, rank, dtype=np.float64):
+    """Room for the factors of all groups."""
+    return aligned((len(groups), rank * rank * LANES), dtype)
 
 
 def block_cholesky(blocks):
@@ -211,7 +222,7 @@ def block_cholesky(blocks):
     blocks = np.asarray(blocks)
     if blocks.ndim != 3 or blocks.shape[1] != blocks.shape[2]:
         raise ValueError(f"blocks: got shape {blocks.shape}; (n, R, R) is needed")
-    L, _ = interleaved(blocks.shape[0], blocks.shape[1])
+    L = room(groups_of([len(blocks)])[0], blocks.shape[1])
     work = len(blocks) * blocks.shape[1] ** 3 / 3
     factor_blocks(readonly(np.ascontiguousarray(blocks, np.float64)), L, work=work)
     return L
@@ -220,13 +231,12 @@ def block_cholesky(blocks):
 def block_solve(factored, rhs, out=None):
     """Solve for every row of `rhs` (n, R) with its own block, factored by `block_cholesky`; in float64."""
     rhs = np.asarray(rhs)
-    groups = -(-rhs.shape[0] // LANES)
-    if rhs.ndim != 2 or factored.shape != (groups, rhs.shape[1] ** 2 * LANES):
+    if rhs.ndim != 2 or factored.shape != (-(-rhs.shape[0] // LANES), rhs.shape[1] ** 2 * LANES):
         raise ValueError(
             f"rhs: got shape {rhs.shape}; a row for each block and a column for each of its rows are needed"
         )
     x = np.empty(rhs.shape)
-    ones = readonly(np.ones(groups * LANES))
+    groups, ones = groups_of([len(rhs)])
     b = readonly(np.ascontiguousarray(rhs, np.float64))
-    solve_blocks(readonly(factored), ones, b, x, work=2.0 * rhs.size * rhs.shape[1])
+    solve_blocks(groups, readonly(factored), readonly(ones), b, x, work=2.0 * rhs.size * rhs.shape[1])
     return deliver(x, out)

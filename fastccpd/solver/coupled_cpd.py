@@ -25,7 +25,7 @@ import numpy as np
 
 from ..kernels._arrays import aligned, readonly
 from ..kernels._simd import padded
-from ..kernels.block_cholesky import factor_scaled_blocks, interleaved, solve_blocks
+from ..kernels.block_cholesky import factor_scaled_blocks, groups_of, room, solve_blocks
 from ..kernels.coupled import Operators, gradient, hessian, see
 from ..kernels.mttkrp import Scratch, mttkrp_into
 from ..kernels.reconstruct import residual_norm2_of, transposed
@@ -91,6 +91,7 @@ class CoupledCPD:
         self._back = Operators.of((P1.T, P2.T, None, None, None, PM.T))
         self._weights = readonly(np.array([w_H, w_M]))
         self._coverage = _coverage((P1, P2, None), I, J, K, w_H), _coverage((None, None, PM), I, J, K, w_M)
+        self._coverage_in = readonly(np.column_stack(self._coverage))
 
         width = padded(self.rank, problem.dtype)
         m_H, m_M = sum(problem.hsi.shape), sum(problem.msi.shape)
@@ -155,9 +156,7 @@ class CoupledCPD:
         if self._blocks_are_stale:
             self._factor_blocks()
         out = np.empty(self.shape)
-        r = _vector(r)
-        for rows, (blocks, means) in zip(self.modes, self._blocks, strict=True):
-            solve_blocks(readonly(blocks), readonly(means), r[rows], out[rows], work=6.0 * r[rows].size * self.rank)
+        solve_blocks(self._groups, self._blocks_in, self._means_in, _vector(r), out, work=6.0 * out.size * self.rank)
         return out
 
     def release(self, x):
@@ -206,21 +205,19 @@ class CoupledCPD:
 
     def _factor_blocks(self):
         if self._blocks is None:
-            self._blocks = [interleaved(rows.stop - rows.start, self.rank, np.float32) for rows in self.modes]
-        rank, here = self.rank, self._here
-        diagonal, inner = self._diagonal.copy(), np.zeros(self.shape)
+            self._groups, self._means = groups_of([rows.stop - rows.start for rows in self.modes])
+            self._blocks = room(self._groups, self.rank, np.float32)
+            self._blocks_in, self._means_in = readonly(self._blocks), readonly(self._means)
+        here, diagonal, inner = self._here, self._diagonal.copy(), np.zeros(self.shape)
         for term in self._terms("latent"):
             diagonal += term.diagonal(here.x)
         for term in self._terms("factors"):
-            inner += term.diagonal(here.u[:, :rank])
+            inner += term.diagonal(here.u[:, : self.rank])
         diagonal += np.square(self._slope) * inner
-        for mode, (rows, (blocks, means)) in enumerate(zip(self.modes, self._blocks, strict=True)):
-            Q = np.ascontiguousarray(here.Q[:, mode, :rank, :rank])
-            seen = np.ascontiguousarray(np.stack([coverage[rows] for coverage in self._coverage], axis=1))
-            factor_scaled_blocks(
-                readonly(seen), readonly(Q), readonly(self._slope[rows]), readonly(diagonal[rows]),
-                BLOCK_DAMPING, blocks, means, work=2.0 * (rows.stop - rows.start) * rank**3,
-            )  # fmt: skip
+        factor_scaled_blocks(
+            self._groups, self._coverage_in, here.Q_in, self._slope_in, readonly(diagonal), BLOCK_DAMPING,
+            self._blocks, self._means, work=2.0 * self.shape[0] * self.rank**3,
+        )  # fmt: skip
         self._blocks_are_stale = False
 
 
