@@ -1,0 +1,93 @@
+"""Outputs come into being whole: written under a temporary name in the same folder, flushed, then renamed.
+
+Whatever happens before the rename, an interruption too, leaves what was there before and nothing else.
+"""
+
+import os
+import secrets
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def write_whole(path, content, overwrite=True):
+    """Write a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    content : bytes or str
+        Text is written as UTF-8, its ends of lines as they are.
+    overwrite : bool
+        False refuses a path where something is.
+    """
+    check_free([path], overwrite)
+    with replacing([path], overwrite) as [temporary]:
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def check_free(files, overwrite):
+    """Refuse outputs that cannot be made, or that exist already."""
+    for file in files:
+        real = _real_path(file)
+        if not real.parent.is_dir():
+            raise FileNotFoundError(f"{file}: cannot be written, for there is no folder {real.parent}")
+        if os.path.lexists(file) and not overwrite:
+            raise FileExistsError(f"{file}: exists already; it is overwritten only on request")
+        if os.path.lexists(real) and not real.is_file():
+            raise OSError(f"{file}: exists and is not a regular file")
+        if not os.access(real.parent, os.W_OK):
+            raise PermissionError(f"{file}: cannot be written, for the folder {real.parent} is read-only")
+
+
+@contextmanager
+def replacing(targets, overwrite, stale=()):
+    """Temporary names with the suffixes of the targets; on success the files take their places, in this order.
+
+    Parameters
+    ----------
+    targets : sequence of paths
+    overwrite : bool
+        False refuses a target that has come into being meanwhile, too.
+    stale : sequence of Path
+        Files that would describe the new ones wrongly: removed before the first target is replaced.
+    """
+    targets = [_real_path(target) for target in targets]
+    temporaries = [target.with_name(f".fastccpd-{secrets.token_hex(8)}{target.suffix}") for target in targets]
+    try:
+        yield temporaries
+        for temporary, target in zip(temporaries, targets, strict=True):
+            _finish(temporary, target)
+        check_free(targets, overwrite)
+        for file in stale:
+            file.unlink(missing_ok=True)
+        for temporary, target in zip(temporaries, targets, strict=True):
+            os.replace(temporary, target)
+    except (MemoryError, FileExistsError, ModuleNotFoundError):
+        raise
+    except ValueError as error:
+        raise ValueError(f"{targets[0]}: cannot be written ({first_line(error)})") from error
+    except Exception as error:  # disks fill up, and libraries say so in their own ways
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise OSError(f"{targets[0]}: cannot be written ({reason})") from error
+    finally:
+        for temporary in temporaries:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def first_line(error):
+    """The message of an exception on one line, or its name where it has none."""
+    return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+
+
+def _real_path(file):
+    """The file that a link stands for: it is replaced, and the link stays."""
+    return Path(os.path.realpath(file))
+
+
+def _finish(temporary, target):
+    """Flush a file to disk, with the permissions of the one it replaces."""
+    with open(temporary, "rb+") as file:
+        os.fsync(file.fileno())
+        if target.exists():
+            os.chmod(temporary, target.stat().st_mode & 0o7777)
