@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FLOORS = ["kernels", "model", "solver", "methods", "imaging", "api", "testing", "studio"]
+FLOORS = ["kernels", "model", "solver", "methods", "imaging", "api", "testing", "plots", "studio"]
 
 
 def floor_of(path):
