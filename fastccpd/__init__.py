@@ -8,7 +8,7 @@ _beside = [_here.parent / "kernels" / "__init__.py", _here.parent / "pyproject.t
 if not (_here / "kernels").is_dir() and all(path.is_file() for path in _beside):
     __path__.append(str(_here.parent))
 
-from . import imaging, kernels, methods  # noqa: E402
+from . import imaging, kernels, methods, plots  # noqa: E402
 from .api import fuse, memory_needed  # noqa: E402
 from .model.degradation import Degradation  # noqa: E402
 from .model.problem import Factors, Problem  # noqa: E402
@@ -25,4 +25,5 @@ __all__ = [
     "kernels",
     "memory_needed",
     "methods",
+    "plots",
 ]

@@ -1,13 +1,18 @@
 """The point spread function: P1 and P2, each a Gaussian blur followed by keeping every d-th row.
 
 A separable blur acts on rows and on columns by itself, so one banded matrix a side describes it. Row a of P holds the
-taps g(-h) … g(h), h = (kernel-1)/2, centred at the fine pixel  phase + a·d:
+taps g(q), q = -h, -h+1, …, h with h = (kernel-1)/2, about the centre  phase + a·d  in fine pixels:
 
-    P[a, b(phase + a·d + q)] += g(q),    g(q) = exp(-q²/2σ²) / (σ sqrt(2π)),    a = 0, 1, … while phase + a·d < n
+    P[a, b(phase + a·d + q)] += g(q),    g(q) = exp(-q²/2σ²) / (σ sqrt(2π)),    a = 0, 1, … while phase + a·d < n - ½
 
-with b what the boundary makes of a pixel outside 0 … n-1: "periodic" wraps it round, "reflect" mirrors it at the edge
-of the picture (… 1 0 | 0 1 …), "zero" drops it. With `normalise` the taps are divided by their sum, and every row sums
-to one, except that "zero" loses what lies outside. Nothing asks d to divide n: the last kept row is the last that fits.
+The centre is a pixel, or lies halfway between two: the middle of a coarse pixel of d fine ones is (d-1)/2. phase + q
+must be whole, so a whole phase takes an odd number of taps and a half one an even number: the fine pixels nearest to
+the centre. A coarse pixel is kept while its centre lies inside the picture, which ends at n - ½.
+
+Here b is what the boundary makes of a pixel outside 0 … n-1: "periodic" wraps it round, "reflect" mirrors it at the
+edge of the picture (… 1 0 | 0 1 …), "zero" drops it. With `normalise` the taps are divided by their sum, and every row
+sums to one, except that "zero" loses what lies outside. Nothing asks d to divide n: the last kept row is the last that
+fits.
 
 Two conventions are published, and `preset` has both: they differ in width, phase and normalisation.
 """
@@ -30,7 +35,7 @@ _PRESETS = {
 }
 
 
-def gaussian(shape, ratio, kernel=9, sigma=None, phase=None, boundary="periodic", normalise=True):
+def gaussian(shape, ratio, kernel=None, sigma=None, phase=None, boundary="periodic", normalise=True):
     """The operators of a Gaussian blur decimated by `ratio`.
 
     Parameters
@@ -39,12 +44,13 @@ def gaussian(shape, ratio, kernel=9, sigma=None, phase=None, boundary="periodic"
         Rows and columns of the fine image; they need not be equal, nor multiples of `ratio`.
     ratio : int
         Fine pixels a coarse pixel, in each direction.
-    kernel : int
-        Number of taps, odd.
+    kernel : int, optional
+        Number of taps: odd for a whole phase, even for a half one. None: 9 or 10.
     sigma : float, optional
         Standard deviation in fine pixels. None: ratio / sqrt(8 ln 2), a coarse pixel's full width at half maximum.
-    phase : int, optional
-        The fine pixel at the centre of the first coarse one, from 0 to ratio - 1. None: ratio - 1.
+    phase : int or half of one, optional
+        Where the centre of the first coarse pixel lies among the fine ones: a multiple of one half, 0 to ratio - 1.
+        (ratio - 1) / 2 is the middle of the block of fine pixels that the coarse one covers. None: ratio - 1.
     boundary : "periodic", "reflect" or "zero"
     normalise : bool
         True makes the taps sum to exactly one; False leaves them samples of the Gaussian density.
@@ -62,18 +68,19 @@ def gaussian(shape, ratio, kernel=9, sigma=None, phase=None, boundary="periodic"
     ((20, 80), (21, 84))
     >>> [float(round(tap, 6)) for tap in P1.toarray()[1, 3:8]]
     [0.014785, 0.049731, 0.11828, 0.198923, 0.236561]
+    >>> P1, _ = gaussian((80, 84), ratio=4, phase=1.5, kernel=4, sigma=1.0)
+    >>> [float(round(tap, 6)) for tap in P1.toarray()[0, :5]]
+    [0.134471, 0.365529, 0.365529, 0.134471, 0.0]
     """
     rows, columns = _sizes(shape, 2, "(rows, columns)")
     ratio = as_count(ratio, "ratio")
-    kernel = as_count(kernel, "kernel")
-    if kernel % 2 == 0:
-        raise ValueError(f"kernel: got {kernel}; an odd number of taps is needed, so that one of them is the centre")
     sigma = ratio / _FWHM if sigma is None else as_number(sigma, "sigma", above=True)
-    phase = ratio - 1 if phase is None else as_count(phase, "phase", least=0, most=ratio - 1)
+    phase = ratio - 1 if phase is None else _phase(phase, ratio)
+    kernel = _kernel(kernel, phase)
     as_choice(boundary, "boundary", BOUNDARIES)
     for size, name in ((rows, "rows"), (columns, "columns")):
-        if phase >= size:
-            raise ValueError(f"shape: {size} {name}, but the first kept is number {phase}; more are needed")
+        if phase >= size - 0.5:
+            raise ValueError(f"shape: {size} {name}, but the first kept is number {phase:g}; more are needed")
     taps = _taps(kernel, sigma, normalise)
     return tuple(_operator(size, ratio, phase, taps, boundary) for size in (rows, columns))
 
@@ -123,19 +130,46 @@ def _sizes(shape, length, needed):
     return tuple(as_count(size, f"shape[{axis}]") for axis, size in enumerate(sizes))
 
 
+def _phase(phase, ratio):
+    """`phase` as a multiple of one half that lies among the fine pixels of a coarse one."""
+    number = as_number(phase, "phase")
+    if number > ratio - 1 or 2.0 * number != round(2.0 * number):
+        raise ValueError(f"phase: got {phase!r}; a multiple of one half, at least 0 and at most {ratio - 1}, is needed")
+    return number
+
+
+def _kernel(kernel, phase):
+    """The number of taps, checked against the phase: taps lie on pixels, symmetric about the centre."""
+    whole = phase == round(phase)
+    if kernel is None:
+        return 9 if whole else 10
+    kernel = as_count(kernel, "kernel")
+    if kernel % 2 == 0 and whole:
+        raise ValueError(f"kernel: got {kernel}; an odd number of taps is needed, so that one of them is the centre")
+    if kernel % 2 == 1 and not whole:
+        raise ValueError(
+            f"kernel: got {kernel}; an even number of taps is needed, for phase {phase:g} lies between two pixels"
+        )
+    return kernel
+
+
 def _taps(kernel, sigma, normalise):
-    offsets = np.arange(kernel) - kernel // 2
+    offsets = np.arange(kernel) - (kernel - 1) / 2
     # A far tap of a very narrow Gaussian is zero, whether or not its exponent can be written down.
     with np.errstate(over="ignore"):
         taps = np.exp(-0.5 * np.square(offsets / sigma))
+    if normalise and not taps.any():
+        # Halfway between two pixels even the nearest taps can be that far: then those two share what there is.
+        taps[np.abs(offsets) == 0.5] = 1.0
     return taps / (taps.sum() if normalise else sigma * np.sqrt(2.0 * np.pi))
 
 
 def _operator(size, ratio, phase, taps, boundary):
-    """The (kept, size) matrix that weighs the neighbourhood of every kept pixel by `taps`."""
-    kept = np.arange(phase, size, ratio)
-    columns = kept[:, None] + np.arange(len(taps)) - len(taps) // 2
-    rows = np.broadcast_to(np.arange(len(kept))[:, None], columns.shape)
+    """The (kept, size) matrix that weighs the neighbourhood of every kept centre by `taps`."""
+    centres = np.arange(phase, size - 0.5, ratio)
+    first = (centres - (len(taps) - 1) / 2).astype(np.int64)
+    columns = first[:, None] + np.arange(len(taps))
+    rows = np.broadcast_to(np.arange(len(first))[:, None], columns.shape)
     weights = np.broadcast_to(taps, columns.shape)
     if boundary == "periodic":
         columns = columns % size
@@ -146,4 +180,4 @@ def _operator(size, ratio, phase, taps, boundary):
     inside = (columns >= 0) & (columns < size)
     # A picture smaller than the kernel is met twice by one row; the conversion to CSR adds such entries.
     entries = (weights[inside], (rows[inside], columns[inside]))
-    return sparse.csr_array(sparse.coo_array(entries, shape=(len(kept), size)))
+    return sparse.csr_array(sparse.coo_array(entries, shape=(len(first), size)))

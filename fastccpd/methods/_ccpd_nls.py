@@ -23,7 +23,13 @@ _LIFT = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class CoupledNLS(Method):
-    """Coupled CP decomposition by nonlinear least squares; the options of `solver.trust_region.Options` are its own."""
+    """Coupled CP decomposition by nonlinear least squares; the options of `solver.trust_region.Options` are its own.
+
+    rank : the number R of rank-one terms.
+    curvature : "positive" adds the cheap positive part of the true Hessian, "gauss-newton" (the paper's) does not.
+    ridge : weight of ½‖x‖², for data divided by the scene's scale; on squared parameters an L1 prior on the factors.
+    weights : of the HSI's and of the MSI's misfit.
+    """
 
     rank: int = 30
     step: str = Options.step

@@ -20,7 +20,10 @@ class Outcome:
 
 
 def run(advance, cost, *, max_iter, began, callback=None, time_limit=None, tol=None):
-    """Call `advance()` until a limit, the callback, or a relative change of `cost()` of at most `tol` says stop."""
+    """Call `advance()` until a limit, the callback, or a relative change of `cost()` of at most `tol` says stop.
+
+    Without `tol` the number of iterations is part of the method, which is finished when all of them are done.
+    """
     trace, n_iter = Trace(), 0
     while True:
         now, seconds = cost(), time.perf_counter() - began
@@ -31,7 +34,7 @@ def run(advance, cost, *, max_iter, began, callback=None, time_limit=None, tol=N
         elif n_iter and tol is not None and abs(trace.cost[-2] - now) <= tol * trace.cost[-2]:
             status = Status.COST_SETTLED
         elif n_iter >= max_iter:
-            status = Status.MAX_ITERATIONS
+            status = Status.FINISHED if tol is None else Status.MAX_ITERATIONS
         elif time_limit is not None and seconds >= time_limit:
             status = Status.TIME_LIMIT
         if status is not None:

@@ -17,7 +17,7 @@ class NNCCPDNLS(CoupledNLS):
     Decomposition Algorithm for Hyperspectral Super-Resolution. With step="dogleg" and curvature="gauss-newton" it is
     the paper's algorithm; the defaults find the same optimum in far fewer Hessian products.
 
-    `nonnegative_modes` names the factors that are squares; the others are unconstrained.
+    nonnegative_modes : the factors that are squares; the others are unconstrained.
     """
 
     nonnegative_modes: tuple[str, ...] = _MODES

@@ -1,1 +1,1 @@
-"""What people touch: the command line and the demonstration behind it."""
+"""What people touch: files, pictures, reports, experiments, the demonstration and the command line."""

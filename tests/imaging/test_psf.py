@@ -16,16 +16,18 @@ def dense_operator(size, ratio, kernel, sigma, phase, boundary, normalise):
     """P entry by entry: the weight of fine pixel x (wherever it comes from) at the coarse pixel centred at c."""
     taps = {
         q: np.exp(-q * q / (2 * sigma**2)) / (sigma * np.sqrt(2 * np.pi))
-        for q in range(-(kernel // 2), kernel // 2 + 1)
+        for q in (-(kernel - 1) / 2 + n for n in range(kernel))
     }
     if normalise:
         total = sum(taps.values())
         taps = {q: tap / total for q, tap in taps.items()}
     rows = []
-    for centre in range(phase, size, ratio):
+    centre = phase
+    while centre < size - 0.5:
         row = np.zeros(size)
         for q, tap in taps.items():
-            place = centre + q
+            place = int(centre + q)
+            assert place == centre + q
             if boundary == "periodic":
                 while place < 0:
                     place += size
@@ -38,6 +40,7 @@ def dense_operator(size, ratio, kernel, sigma, phase, boundary, normalise):
                 continue
             row[place] += tap
         rows.append(row)
+        centre += ratio
     return np.array(rows)
 
 
@@ -53,6 +56,12 @@ def dense_operator(size, ratio, kernel, sigma, phase, boundary, normalise):
         ((3, 5), 2, 9, 1.3, 1),
         ((1, 2), 1, 3, 1.0, 0),
         ((6, 31), 1, 1, 0.5, None),
+        ((80, 84), 4, 10, None, 1.5),
+        ((13, 22), 4, 4, 1.0, 0.5),
+        ((10, 14), 4, 10, 1.3, 1.5),
+        ((12, 10), 2, 2, 0.9, 0.5),
+        ((9, 7), 5, 12, 2.5, 3.5),
+        ((3, 5), 2, 10, 1.3, 0.5),
     ],
 )
 def test_operators_equal_a_dense_build_from_the_definition(shape, ratio, kernel, sigma, phase, boundary, normalise):
@@ -64,6 +73,39 @@ def test_operators_equal_a_dense_build_from_the_definition(shape, ratio, kernel,
         assert isinstance(P, sparse.csr_array)
         assert P.dtype == np.float64
         np.testing.assert_allclose(P.toarray(), expected, rtol=1e-13, atol=1e-16)
+
+
+@pytest.mark.parametrize(("phase", "taps"), [(None, 9), (0, 9), (2.0, 9), (1.5, 10), (2.5, 10)])
+def test_the_number_of_taps_follows_the_phase(phase, taps):
+    for P in gaussian((40, 44), 4, phase=phase):
+        assert (np.diff(P.indptr) == taps).all()
+
+
+def test_a_whole_phase_is_the_same_however_it_is_written():
+    for whole, written in zip(gaussian((29, 22), 4, phase=2), gaussian((29, 22), 4, phase=np.float32(2)), strict=True):
+        for part in ("data", "indices", "indptr"):
+            assert getattr(whole, part).tobytes() == getattr(written, part).tobytes()
+
+
+def test_the_middle_of_a_coarse_pixel_is_the_centre_of_mass_of_its_row():
+    for ratio in (2, 3, 4, 5):
+        for size, P in zip((60, 120), gaussian((60, 120), ratio, phase=(ratio - 1) / 2), strict=True):
+            middles = np.arange(size).reshape(-1, ratio).mean(axis=1)
+            inside = (middles > 8) & (middles < size - 9)
+            np.testing.assert_allclose((P @ np.arange(size))[inside], middles[inside], rtol=1e-13)
+
+
+def test_a_mirrored_picture_is_blurred_to_the_mirror_image_by_a_centred_phase():
+    fine = np.random.default_rng(0).random(24)
+    for boundary in BOUNDARIES:
+        P, _ = gaussian((24, 20), 4, phase=1.5, boundary=boundary)
+        np.testing.assert_allclose(P @ fine[::-1], (P @ fine)[::-1], rtol=1e-14)
+
+
+def test_a_centre_on_the_edge_of_the_picture_is_not_kept():
+    # Of ten pixels the picture ends at 9.5, where the third centre 1.5 + 2·4 would lie.
+    assert gaussian((10, 11), 4, phase=1.5)[0].shape == (2, 10)
+    assert gaussian((10, 11), 4, phase=1.5)[1].shape == (3, 11)
 
 
 def test_stereo_taps_are_those_published():
@@ -153,6 +195,12 @@ def test_very_narrow_gaussian_is_plain_decimation():
     np.testing.assert_array_equal(P2.toarray(), np.eye(7)[1::2])
 
 
+def test_very_narrow_gaussian_between_two_pixels_is_their_mean():
+    P1, P2 = gaussian((10, 8), 2, sigma=1e-200, phase=0.5)
+    for P in (P1, P2):
+        np.testing.assert_array_equal(P.toarray(), np.kron(np.eye(P.shape[0]), [[0.5, 0.5]]))
+
+
 def test_nonzeros_grow_with_the_picture_and_not_with_its_square():
     P1, P2 = gaussian((4096, 2050), 4)
     assert P1.nnz == 9 * 1024
@@ -171,6 +219,11 @@ def test_nonzeros_grow_with_the_picture_and_not_with_its_square():
         ({"sigma": 0.0}, r"sigma: got 0"),
         ({"sigma": np.inf}, r"sigma: got inf; a finite"),
         ({"phase": 4}, r"phase: got 4; .* at most 3"),
+        ({"phase": 3.5}, r"phase: got 3.5; .* at most 3"),
+        ({"phase": 1.25}, r"phase: got 1.25; a multiple of one half, at least 0 and at most 3, is needed"),
+        ({"phase": np.nan}, r"phase: got nan"),
+        ({"phase": 1.5, "kernel": 9}, r"kernel: got 9; an even number of taps is needed, for phase 1.5 lies between"),
+        ({"phase": 2.5, "shape": (8, 3)}, r"shape: 3 columns, but the first kept is number 2.5"),
         ({"phase": -1}, r"phase: got -1"),
         ({"boundary": "mirror"}, r"boundary: got 'mirror'"),
     ],

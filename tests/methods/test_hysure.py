@@ -164,7 +164,7 @@ def test_cost_is_the_misfit_of_the_image(basis):
     misfit = 0.5 * np.sum((hsi - problem.hsi) ** 2) + 0.5 * np.sum((msi - problem.msi) ** 2)
     assert solution.cost == solution.trace.cost[-1] == pytest.approx(misfit, rel=1e-10)
     assert solution.trace.cost[0] == pytest.approx(0.5 * np.sum(problem.hsi**2) + 0.5 * np.sum(problem.msi**2))
-    assert solution.status is Status.MAX_ITERATIONS
+    assert solution.status is Status.FINISHED
     assert solution.n_iter == 7
 
 

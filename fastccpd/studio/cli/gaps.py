@@ -1,0 +1,60 @@
+"""Bands and pixels without data: left out, filled, and marked again in the result."""
+
+from dataclasses import replace
+
+import numpy as np
+
+
+def good_bands(raster):
+    """The bands that are not marked as bad, (bands,) bool; ValueError if none is left."""
+    good = np.ones(raster.shape[2], bool) if raster.bad_bands is None else ~raster.bad_bands
+    if not good.any():
+        raise ValueError(f"{raster.source.get('path', 'raster')}: every band is marked as bad; some are needed")
+    return good
+
+
+def without_bad_bands(raster):
+    """The raster with its good bands alone, and no marks."""
+    good = good_bands(raster)
+    if good.all():
+        return replace(raster, bad_bands=None)
+    kept = {
+        name: None if getattr(raster, name) is None else getattr(raster, name)[good] for name in ("wavelengths", "fwhm")
+    }
+    return replace(raster, cube=np.ascontiguousarray(raster.cube[:, :, good]), bad_bands=None, **kept)
+
+
+def count_sentence(name, mask):
+    """How many pixels are missing."""
+    return f"{name}: {int(mask.sum())} of {mask.size} pixels are nodata"
+
+
+def filled(raster, missing, name):
+    """The raster with every missing pixel like the nearest one that is not."""
+    # Imported here: it takes longer to import than everything else of this module.
+    from scipy.ndimage import distance_transform_edt
+
+    if missing.all():
+        raise ValueError(f"{count_sentence(name, missing)}; there is nothing to fill them from")
+    rows, columns = distance_transform_edt(missing, return_distances=False, return_indices=True)
+    return replace(raster, cube=raster.cube[rows, columns])
+
+
+def fine_mask(missing_hsi, missing_msi, ratio):
+    """The pixels of the result without data: missing in the MSI, or under a missing pixel of the HSI."""
+    return missing_msi | missing_hsi.repeat(ratio, axis=0).repeat(ratio, axis=1)
+
+
+def marked(cube, missing, declared):
+    """A cube with its missing pixels marked, and the value that marks them.
+
+    That is what the MSI declares, or NaN where it declares nothing or where a pixel with data has that very value.
+    """
+    value = np.nan if declared is None else float(declared)
+    if not np.isnan(value):
+        value = float(cube.dtype.type(value))
+        if not np.isfinite(value) or (cube == value).any(axis=2)[~missing].any():
+            value = np.nan
+    cube = cube.copy()
+    cube[missing] = value
+    return cube, value

@@ -1,0 +1,154 @@
+"""`fastccpd info [FILE ...]`: what is in the files, how they lie to each other, and what there is to work with."""
+
+import numba
+import numpy as np
+
+from ...api import _available_memory, memory_needed
+from ...kernels import _jit
+from ...plots import size_name
+from .. import alignment, rasters
+from . import gaps
+from .options import add_band_axis, add_method_options, add_output_options, band_axis_of, method_settings
+from .output import bytes_name, print_json, print_pairs
+from .versions import EXTRAS, versions
+
+
+def add(commands):
+    verb = commands.add_parser(
+        "info", help="files, alignment, memory, threads and versions",
+        description="Tell what is in the files, without reading their data. Of two, taken as HSI and MSI, also how "
+        "their grids lie to each other and how much memory a fusion takes.",
+    )  # fmt: skip
+    verb.add_argument("files", nargs="*", metavar="FILE", help="files to look at")
+    verb.add_argument("--scan", action="store_true", help="read the data and count the pixels without any")
+    verb.add_argument("--ratio", type=int, metavar="D", help="MSI pixels an HSI pixel, in each direction")
+    add_method_options(verb)
+    add_band_axis(verb)
+    add_output_options(verb)
+    verb.set_defaults(run=run)
+
+
+def run(options):
+    settings = method_settings(options)
+    look = rasters.read if options.scan else rasters.header
+    images = [look(path, band_axis=band_axis_of(path, options)) for path in options.files]
+    told = {"files": [_described(image, options.scan) for image in images]}
+    if len(images) == 2:
+        told["pair"] = _pair(*images, options, settings)
+    told["machine"] = _machine()
+    told["versions"] = versions()
+    if options.json:
+        print_json(told)
+    else:
+        _print(told)
+    return 0
+
+
+def _described(image, scan):
+    """What is known of one file."""
+    source, grid, wavelengths = image.source, image.georeference, image.wavelengths
+    told = {
+        "path": source["path"], "format": source["format"], "bytes": source["bytes"], "shape": image.shape,
+        "dtype": str(image.dtype), "layout": source["layout"],
+        "wavelengths": None if wavelengths is None else [wavelengths.min(), wavelengths.max()],
+        "fwhm": image.fwhm is not None,
+        "bad_bands": 0 if image.bad_bands is None else int(image.bad_bands.sum()),
+        "crs": None if grid is None else grid.crs, "transform": None if grid is None else grid.transform,
+        "nodata": image.nodata, "notes": source["notes"],
+    }  # fmt: skip
+    if scan:
+        mask = image.missing()
+        told |= {"sha256": source["sha256"], "missing": int(mask.sum())}
+    return told
+
+
+def _pair(hsi, msi, options, settings):
+    """How the two lie to each other, and what their fusion takes."""
+    try:
+        grids = alignment.grids(hsi, msi, options.ratio)
+        told = {"ratio": grids.ratio, "ratio_from": grids.ratio_from, "offset": grids.offset, "notes": grids.notes}
+    except ValueError as error:
+        told = {"refused": str(error)}
+    bands = int(gaps.good_bands(hsi).sum())
+    shapes = (*hsi.shape[:2], bands), msi.shape
+    needed = memory_needed(*shapes, method=options.method, dtype=options.dtype, **settings)
+    itemsize = 4 if options.dtype == "float32" else 8
+    told["memory"] = {
+        "method": options.method, "work": needed, "result": shapes[1][0] * shapes[1][1] * bands * itemsize,
+        "available": _available_memory(),
+    }  # fmt: skip
+    return told
+
+
+def _machine():
+    cache, layer = _jit._CACHE_DIRECTORY, None
+    if not numba.config.DISABLE_JIT:
+        # Which layer it is shows in the first launch.
+        _jit._nearly_nothing.parallel(np.zeros(2))
+        layer = numba.threading_layer()
+    return {
+        "threads": numba.config.NUMBA_NUM_THREADS, "threading_layer": layer,
+        "cache": None if cache is None else str(cache), "memory_available": _available_memory(),
+    }  # fmt: skip
+
+
+def _print(told):
+    for file in told["files"]:
+        _print_file(file)
+        print()
+    if "pair" in told:
+        _print_pair(told["pair"])
+        print()
+    machine = told["machine"]
+    memory = machine["memory_available"]
+    print_pairs([
+        ("threads", f"{machine['threads']}, threading layer {machine['threading_layer'] or 'none (the JIT is off)'}"),
+        ("kernel cache", machine["cache"] or "turned off"),
+        ("memory available", "not known" if memory is None else bytes_name(memory)),
+    ])  # fmt: skip
+    print()
+    by_package = {package: extra for extra, packages in EXTRAS.items() for package in packages}
+    absent = {package: f'not installed; pip install "fastccpd[{extra}]"' for package, extra in by_package.items()}
+    print_pairs(
+        [(package, version or absent.get(package, "not installed")) for package, version in told["versions"].items()]
+    )
+
+
+def _print_file(file):
+    pairs = [
+        ("size", f"{size_name(file['shape'])} {file['dtype']}, {bytes_name(file['bytes'])} of {file['format']}"),
+        ("layout", file["layout"]),
+        ("wavelengths", "not known" if file["wavelengths"] is None else "{:g} to {:g} nm".format(*file["wavelengths"])),
+        ("georeferenced", "no" if file["transform"] is None else _grid(file)),
+        ("nodata", "none declared" if file["nodata"] is None else f"{file['nodata']:g}"),
+    ]  # fmt: skip
+    if file["bad_bands"]:
+        pairs.append(("bad bands", str(file["bad_bands"])))
+    if "missing" in file:
+        pairs.append(("without data", f"{file['missing']} of {file['shape'][0] * file['shape'][1]} pixels"))
+    print(file["path"])
+    print_pairs(pairs + [("note", note) for note in file["notes"]], indent=2)
+
+
+def _grid(file):
+    a, b, c, d, e, f = file["transform"]
+    turned = "" if b == d == 0.0 else ", turned"
+    name = "no coordinate system" if file["crs"] is None else alignment.crs_name(file["crs"])
+    return f"{name}, first corner {c:.10g}, {f:.10g}, pixels {abs(a):g} by {abs(e):g}{turned}"
+
+
+def _print_pair(pair):
+    pairs = []
+    if "refused" in pair:
+        pairs.append(("alignment", f"cannot be fused: {pair['refused']}"))
+    else:
+        pairs.append(("ratio", f"{pair['ratio']}, by {pair['ratio_from']}".replace("by given", "as given")))
+        offset = "not known" if pair["offset"] is None else alignment.directions(*pair["offset"])
+        pairs.append(("HSI's first corner", offset if pair["offset"] is None else f"{offset} of the MSI's"))
+        pairs += [("note", note) for note in pair["notes"]]
+    memory = pair["memory"]
+    available = "" if memory["available"] is None else f"; {bytes_name(memory['available'])} are available"
+    work, image = (bytes_name(memory[part]) for part in ("work", "result"))
+    pairs.append(("memory", f"{work} for {memory['method']} and {image} for the result{available}"))
+    print("as HSI and MSI")
+    print_pairs(pairs, indent=2)

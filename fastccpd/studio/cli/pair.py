@@ -1,0 +1,73 @@
+"""The two images of a fusion: read, compared, and rid of bands and pixels without data."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ...plots import size_name
+from .. import alignment, rasters
+from . import gaps
+from .options import band_axis_of
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two images, how their grids lie, which of their bands are good, and which pixels have no data."""
+
+    hsi: rasters.Raster
+    msi: rasters.Raster
+    grids: alignment.Grids
+    good_hsi: np.ndarray
+    good_msi: np.ndarray
+    missing_hsi: np.ndarray
+    missing_msi: np.ndarray
+
+    @cached_property
+    def missing(self):
+        """The pixels of the result without data."""
+        return gaps.fine_mask(self.missing_hsi, self.missing_msi, self.grids.ratio)
+
+    def without_bad_bands(self, say):
+        """Both images without the bands that are marked as bad, told."""
+        for name, good in (("hsi", self.good_hsi), ("msi", self.good_msi)):
+            if not good.all():
+                numbers = ", ".join(map(str, np.flatnonzero(~good) + 1))
+                say.note(
+                    f"{name}: {int((~good).sum())} of {good.size} bands are marked as bad and left out ({numbers})"
+                )
+        return replace(self, hsi=gaps.without_bad_bands(self.hsi), msi=gaps.without_bad_bands(self.msi))
+
+    def without_gaps(self, fill, say):
+        """Both images without missing pixels: filled, or refused."""
+        parts = {"hsi": self.missing_hsi, "msi": self.missing_msi}
+        counts = {name: gaps.count_sentence(name, mask) for name, mask in parts.items() if mask.any()}
+        if not counts:
+            return self
+        if not fill:
+            raise ValueError(
+                f"{' and '.join(counts.values())}; fill them with --fill-nodata, which marks them again in the result, "
+                "or crop the images"
+            )
+        for sentence in counts.values():
+            say.note(f"{sentence}; filled from their neighbours, and marked again in the result")
+        images = {name: gaps.filled(getattr(self, name), parts[name], name) for name in counts}
+        return replace(self, **images)
+
+
+def read_pair(options, say):
+    """The two files and how they lie to each other, told."""
+    images = {}
+    for name in ("hsi", "msi"):
+        path = getattr(options, name)
+        image = images[name] = rasters.read(path, band_axis=band_axis_of(path, options))
+        say.note(f"{name}: {size_name(image.shape)} {image.dtype}, {image.source['layout']}")
+        for note in image.source["notes"]:
+            say.note(f"{name}: {note}")
+    grids = alignment.grids(images["hsi"], images["msi"], options.ratio)
+    if grids.ratio_from != "given":
+        say.note(f"the ratio is {grids.ratio}, by {grids.ratio_from}")
+    for note in grids.notes:
+        say.warn(note)
+    masks = [image.missing() for image in images.values()]
+    return Pair(images["hsi"], images["msi"], grids, *map(gaps.good_bands, images.values()), *masks)
