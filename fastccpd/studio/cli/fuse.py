@@ -150,6 +150,7 @@ def _fuse(images, degradation, settings, options, say):
     """The result, and whether somebody asked for it before it was done."""
     max_iter = getattr(methods.make(options.method, settings), "max_iter", None)
     with _interruptible() as interrupted, fusion_progress(options.method, max_iter, options.quiet) as show:
+        say.hint(f"fusing with {options.method}; Ctrl-C ends it and keeps what there is")
 
         def callback(state):
             say.release()

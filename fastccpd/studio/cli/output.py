@@ -25,6 +25,10 @@ class Messages:
     def note(self, text):
         """Say what was found or assumed; --quiet keeps it from the terminal."""
         self.notes.append(str(text))
+        self.hint(text)
+
+    def hint(self, text):
+        """Say what is of use now and not afterwards: it is not kept."""
         if not self.quiet:
             self._say(text)
 
