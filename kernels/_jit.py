@@ -33,6 +33,9 @@ from numba.core.ccallback import CFunc
 # than that. Above it, it is shared where a launch, timed once on this machine with its threading layer and wait policy
 # (3 us for a spinning OpenMP pool, 60 us for a sleeping one, 140 us for workqueue), is worth it.
 LEAST_PARALLEL_WORK = 16_000_000
+
+# In a loop that uses no BLAS at all, such as the solver's, there is no such pool, and this much is worth sharing.
+LEAST_PARALLEL_WORK_WITHOUT_BLAS = 1_000_000
 _SERIAL_FLOPS_PER_SECOND = 5e10
 _LAUNCHES_WORTH = 4
 
@@ -69,8 +72,8 @@ class Kernel:
         self.parallel = _compile(function, "parallel", parallel=True) if shares_work else self.serial
         KERNELS.append(self)
 
-    def __call__(self, *args, work=0):
-        if work >= LEAST_PARALLEL_WORK and _launch.permitted() and _launch.lock.acquire(blocking=False):
+    def __call__(self, *args, work=0, least=LEAST_PARALLEL_WORK):
+        if work >= least and _launch.permitted() and _launch.lock.acquire(blocking=False):
             try:
                 if _launch.pays(work):
                     return self.parallel(*args)

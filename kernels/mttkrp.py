@@ -21,7 +21,7 @@ import numpy as np
 from numba import prange
 
 from ._arrays import aligned, check_factors, check_tensor, deliver, readonly
-from ._jit import LEAST_PARALLEL_WORK, kernel
+from ._jit import LEAST_PARALLEL_WORK, LEAST_PARALLEL_WORK_WITHOUT_BLAS, kernel
 from ._simd import DOT, SCALE, padded, panel
 
 COLUMN_BLOCK = 256
@@ -75,7 +75,7 @@ def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
 def blocks_for(shape, width):
     """How many partial sums: none to add up where nobody shares the work, else as many as divide well."""
     rows, cols, bands = shape
-    return min(16, rows) if 4 * rows * cols * bands * width >= LEAST_PARALLEL_WORK else 1
+    return min(16, rows) if 4 * rows * cols * bands * width >= LEAST_PARALLEL_WORK_WITHOUT_BLAS else 1
 
 
 class Scratch:
@@ -90,10 +90,10 @@ class Scratch:
         self.part2 = aligned((blocks, bands, width), np.float64)
 
 
-def mttkrp_into(Y, A, B, C, M, scratch, modes=ALL_MODES):
+def mttkrp_into(Y, A, B, C, M, scratch, modes=ALL_MODES, least=LEAST_PARALLEL_WORK):
     """Overwrite the stacked (I+J+K, R) float64 array M with the MTTKRPs: the objective's entrance.
 
-    Y, A, B, C are read-only, of one dtype, padded; `scratch` is made once for their shape.
+    Y, A, B, C are read-only, of one dtype, padded; `scratch` is made once for their shape. Work is shared from `least`.
     """
     I, J, _ = Y.shape
     M[...] = 0
@@ -101,7 +101,9 @@ def mttkrp_into(Y, A, B, C, M, scratch, modes=ALL_MODES):
     for i in range(0, I, scratch.slab):
         rows = slice(i, min(I, i + scratch.slab))
         work = scratch.row_flops * (rows.stop - rows.start)
-        mttkrp_add(Y[rows], A[rows], B, C, modes, M0[rows], M1, M2, scratch.part1, scratch.part2, work=work)
+        mttkrp_add(
+            Y[rows], A[rows], B, C, modes, M0[rows], M1, M2, scratch.part1, scratch.part2, work=work, least=least
+        )
 
 
 class _Workspace(threading.local):

@@ -24,6 +24,7 @@ data are reflectances or sensor counts; no scaled copy of the data is made.
 import numpy as np
 
 from ..kernels._arrays import aligned, readonly
+from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels._simd import padded
 from ..kernels.block_cholesky import factor_scaled_blocks, groups_of, room, solve_blocks
 from ..kernels.coupled import Operators, gradient, hessian, see
@@ -122,7 +123,7 @@ class CoupledCPD:
         self._here, self._trial = self._trial, self._here
         here, rank = self._here, self.rank
         gradient(*self._back, self._rows, self._weights, here.U_in, here.Q_in, here.M_in, self.scale, self._lifted,
-                 self._parts, self._by_factors, work=self._hessp_work / 3)  # fmt: skip
+                 self._parts, self._by_factors, work=self._hessp_work / 3, least=LEAST)  # fmt: skip
         by_factors = self._by_factors[:, :rank]
         for term in self._terms("factors"):
             by_factors += term.gradient(here.u[:, :rank])
@@ -144,7 +145,7 @@ class CoupledCPD:
         here, product = self._here, np.empty(self.shape)
         hessian(*self._ahead, *self._back, self._rows, self._weights, here.U_in, here.S_in, here.Q_in, self._slope_in,
                 self._diagonal_in, _vector(z), self._tangent, self._seen_tangent, self._squares, self._lifted,
-                self._parts, product, work=self._hessp_work)  # fmt: skip
+                self._parts, product, work=self._hessp_work, least=LEAST)  # fmt: skip
         for term in self._terms("factors"):
             product += self._slope * term.hessp(here.u[:, : self.rank], self._slope * z)
         for term in self._terms("latent"):
@@ -156,7 +157,8 @@ class CoupledCPD:
         if self._blocks_are_stale:
             self._factor_blocks()
         out = np.empty(self.shape)
-        solve_blocks(self._groups, self._blocks_in, self._means_in, _vector(r), out, work=6.0 * out.size * self.rank)
+        solve_blocks(self._groups, self._blocks_in, self._means_in, _vector(r), out,
+                     work=6.0 * out.size * self.rank, least=LEAST)  # fmt: skip
         return out
 
     def release(self, x):
@@ -197,7 +199,8 @@ class CoupledCPD:
         point.x[...] = x
         for phi, rows in zip(self.parametrisation, self.modes, strict=True):
             point.u[rows, : self.rank] = phi.value(point.x[rows])
-        see(*self._ahead, self._rows, point.u_in, point.U, point.S, point.Q, work=self._hessp_work / 3)
+        see(*self._ahead, self._rows, point.u_in, point.U, point.S, point.Q, work=self._hessp_work / 3,
+            least=LEAST)  # fmt: skip
         cost = sum(0.5 * image.weight * image.misfit(point, n) for n, image in enumerate(self._images))
         cost += sum(term.value(point.x) for term in self._terms("latent"))
         cost += sum(term.value(point.u[:, : self.rank]) for term in self._terms("factors"))
@@ -216,7 +219,7 @@ class CoupledCPD:
         diagonal += np.square(self._slope) * inner
         factor_scaled_blocks(
             self._groups, self._coverage_in, here.Q_in, self._slope_in, readonly(diagonal), BLOCK_DAMPING,
-            self._blocks, self._means, work=2.0 * self.shape[0] * self.rank**3,
+            self._blocks, self._means, work=2.0 * self.shape[0] * self.rank**3, least=LEAST,
         )  # fmt: skip
         self._blocks_are_stale = False
 
@@ -241,7 +244,7 @@ class _Image:
             self.single[...] = U
             seen = readonly(self.single)
         A, B, C = seen[:I], seen[I : I + J], seen[I + J :]
-        mttkrp_into(self.tensor, A, B, C, M, self.scratch)
+        mttkrp_into(self.tensor, A, B, C, M, self.scratch, least=LEAST)
         overlap = np.einsum("ij,ij->", M[:I], U[:I]) / self.scale
         model2 = np.einsum("ij,ij->", point.S[n, 0], point.Q[n, 0])
         expanded = self.norm2 - 2.0 * overlap + model2

@@ -53,9 +53,9 @@ def launches():
     recorded = []
     original = _jit.Kernel.__call__
 
-    def record(self, *args, work=0):
+    def record(self, *args, **sharing):
         recorded.append((self, [fresh(arg) for arg in args]))
-        return original(self, *args, work=work)
+        return original(self, *args, **sharing)
 
     _jit.Kernel.__call__ = record
     try:
