@@ -21,12 +21,15 @@ import numpy as np
 from numba import prange
 
 from ._arrays import aligned, check_factors, check_tensor, deliver, readonly
-from ._jit import LEAST_PARALLEL_WORK, LEAST_PARALLEL_WORK_WITHOUT_BLAS, kernel
+from ._jit import LEAST_PARALLEL_WORK, kernel
 from ._simd import DOT, SCALE, padded, panel
 
 COLUMN_BLOCK = 256
 MODE0, MODE1, MODE2 = 1, 2, 4
 ALL_MODES = MODE0 | MODE1 | MODE2
+
+# Less work than this is not worth a partial sum of its own.
+_BLOCK_FLOPS = 5_000_000
 
 # One launch is kept to about a quarter of a second, so that Ctrl-C is answered.
 _SLAB_FLOPS = 8e9
@@ -73,9 +76,9 @@ def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
 
 
 def blocks_for(shape, width):
-    """How many partial sums: none to add up where nobody shares the work, else as many as divide well."""
+    """How many partial sums: as many as divide well, but each with work enough to be worth adding up."""
     rows, cols, bands = shape
-    return min(16, rows) if 4 * rows * cols * bands * width >= LEAST_PARALLEL_WORK_WITHOUT_BLAS else 1
+    return int(max(1, min(16, rows, 4 * rows * cols * bands * width // _BLOCK_FLOPS)))
 
 
 class Scratch:

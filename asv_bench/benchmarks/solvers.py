@@ -142,8 +142,8 @@ def trust_region(objective, x0, target, **options):
     return (seconds if state.cost <= target else np.inf), state.n_hessp
 
 
-def lbfgs(objective, x0, target, memory=20):
-    """Seconds of SciPy's L-BFGS to the target cost, and its gradients."""
+def lbfgs(objective, x0, target, memory=10):
+    """Seconds of SciPy's L-BFGS to the target cost, and its gradients; `memory` is the number of pairs it keeps."""
     calls = 0
 
     def f(x):
@@ -161,6 +161,14 @@ def lbfgs(objective, x0, target, memory=20):
     except _Reached:
         return time.perf_counter() - started, calls
     return np.inf, calls
+
+
+def cost_of_the_papers_algorithm(problem, rank, x0, iterations=200):
+    """(seconds, cost) of the paper's algorithm in NumPy: dogleg, plain Gauss-Newton."""
+    objective = NumpyCoupledCPD(problem, rank, curvature="gauss-newton")
+    started = time.perf_counter()
+    state = minimize(objective, x0, Options(step="dogleg", max_iter=iterations, ftol=0.0))
+    return time.perf_counter() - started, state.cost
 
 
 def least_squares(problem, x0, target, patience=120.0):

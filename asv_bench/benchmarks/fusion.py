@@ -1,0 +1,98 @@
+"""What a user waits for: whole fusions, iterations and how they grow, the start of a new process. Run by asv.
+
+Everything runs on synthetic scenes, so that nothing but the package is needed. Kernels are compiled in `setup`.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+
+from fastccpd import Problem, fuse
+from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
+from fastccpd.methods import names
+from fastccpd.solver.coupled_cpd import CoupledCPD
+from fastccpd.solver.trust_region import Options, minimize
+
+
+def observed(shape, snr=20.0):
+    """(scene, hsi, msi, degradation) of a synthetic scene."""
+    cube = scenes.synthetic(shape, rng=0).cube
+    degradation = preset("stereo", shape)
+    rng = np.random.default_rng(0)
+    hsi, msi = (add_noise(image, snr, rng) for image in degrade(cube, degradation))
+    return cube, hsi, msi, degradation
+
+
+class Fusions:
+    """Every method with its default options, on a scene of the size of Salinas."""
+
+    # Without the blind variant, whose default blocks ask for larger scenes.
+    params = (tuple(name for name in names() if name != "b-scott"),)
+    param_names = ("method",)
+    timeout = 300
+
+    def setup(self, method):
+        self.cube, *self.case = observed((80, 84, 204))
+        self.result = fuse(*self.case, method=method)
+
+    def time_fuse(self, method):
+        fuse(*self.case, method=method)
+
+    def peakmem_fuse(self, method):
+        fuse(*self.case, method=method)
+
+    def track_rsnr(self, method):
+        return metrics.rsnr(self.result.sri, self.cube)
+
+    track_rsnr.unit = "dB"
+
+    def track_hessp_products(self, method):
+        return int(np.sum(self.result.trace.cg_iterations))
+
+
+class Iterations:
+    """Ten iterations of the solver: how they grow with pixels, bands and rank."""
+
+    sizes = ((80, 84, 204, 30), (144, 144, 200, 30), (144, 144, 200, 60), (256, 256, 100, 30), (512, 512, 100, 30),
+             (256, 256, 200, 30), (256, 256, 100, 60))  # fmt: skip
+    params = (sizes,)
+    param_names = ("rows, columns, bands, rank",)
+    timeout = 300
+
+    def setup(self, size):
+        *shape, rank = size
+        self.problem = Problem(*observed(tuple(shape))[1:])
+        self.rank = rank
+        self.x0 = np.random.default_rng(0).uniform(0.3, 1.0, (sum(shape), rank)) * rank ** (-1 / 6)
+        self.time_ten(size)
+
+    def time_ten(self, size):
+        minimize(CoupledCPD(self.problem, self.rank), self.x0, Options(max_iter=10, ftol=0.0))
+
+
+class ColdStart:
+    """A new process with the kernels in the cache, beside what numba alone takes."""
+
+    fuse_once = (
+        "import numpy as np, fastccpd;"
+        "P = np.kron(np.eye(6), [[0.5, 0.5]]);"
+        "d = fastccpd.Degradation(P, P, np.kron(np.eye(2), np.full((1, 3), 1 / 3)));"
+        "scene = np.ones((12, 12, 6));"
+        "fastccpd.fuse(scene[::2, ::2], scene[:, :, ::3], d, rank=3)"
+    )
+
+    def setup(self):
+        self.time_first_fuse()
+
+    def _run(self, script):
+        subprocess.run([sys.executable, "-c", script], check=True)
+
+    def time_import_numba(self):
+        self._run("import numba")
+
+    def time_import_fastccpd(self):
+        self._run("import fastccpd")
+
+    def time_first_fuse(self):
+        self._run(self.fuse_once)
