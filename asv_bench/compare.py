@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-sys.path.insert(0, str(Path(__file__).parent / "benchmarks"))
-import rivals
+sys.path.insert(0, str(Path(__file__).parent))
+from benchmarks import rivals, solvers
 
 from fastccpd.solver.coupled_cpd import CoupledCPD
 
@@ -78,8 +78,6 @@ def hessp_rows():
 
 def solver_rows(numbers):
     """One row a scene; the seconds of every way and start go into `numbers`."""
-    import solvers
-
     for case, (_, _, rank) in solvers.CASES.items():
         problem = solvers.problem_of(case)
         target = 1.01 * solvers.best_cost(problem, rank)

@@ -17,6 +17,8 @@ from fastccpd.imaging import add_noise, degrade, preset, scenes
 from fastccpd.solver.coupled_cpd import BLOCK_DAMPING, CoupledCPD
 from fastccpd.solver.trust_region import Options, minimize
 
+from .rivals import khatri_rao_gemm
+
 # (scene, SNR, rank): what times to a cost are measured on.
 CASES = {
     "Salinas 5 dB R=30": ("salinas-a", 5.0, 30),
@@ -71,7 +73,7 @@ class NumpyCoupledCPD:
         for Y, norm, U in zip(self.images, self.norms, self._see(np.square(x))):
             S = [F.T @ F for F in U]
             Q = [S[1] * S[2], S[0] * S[2], S[0] * S[1]]
-            M = _three_mttkrps(Y, U)
+            M = khatri_rao_gemm(Y, U)
             cost += 0.5 * (norm - 2.0 * np.vdot(M[0], U[0]) + np.vdot(S[0], Q[0]))
             seen.append((U, S, Q, M))
         return x.copy(), float(cost), seen
@@ -119,14 +121,6 @@ class NumpyCoupledCPD:
         means = np.trace(blocks, axis1=1, axis2=2) / self.rank
         blocks[:, entries, entries] += BLOCK_DAMPING * np.where(means > 0.0, means, 1.0)[:, None]
         return blocks
-
-
-def _three_mttkrps(Y, factors):
-    (I, J, K), (A, B, C) = Y.shape, factors
-    flat = Y.reshape(I * J, K)
-    T = (flat @ C).reshape(I, J, -1)
-    W = (A[:, None] * B[None]).reshape(I * J, -1)
-    return np.einsum("ijr,jr->ir", T, B), np.einsum("ijr,ir->jr", T, A), flat.T @ W
 
 
 class _Reached(Exception):
@@ -203,7 +197,7 @@ def least_squares(problem, x0, target, patience=120.0):
 
         def adjoint(y):
             parts = y[:split].reshape(images[0].shape), y[split:].reshape(images[1].shape)
-            return (2.0 * x * back(*(_three_mttkrps(part, U) for part, U in zip(parts, seen)))).reshape(-1)
+            return (2.0 * x * back(*(khatri_rao_gemm(part, U) for part, U in zip(parts, seen)))).reshape(-1)
 
         return LinearOperator((split + images[1].size, x.size), matvec=forward, rmatvec=adjoint)
 
