@@ -173,6 +173,14 @@ def ssim(estimate, reference, data_range=None):
     return _told("ssim", *_ssim(estimate, reference, data_range, _skimage_metrics()))
 
 
+def usual(estimate, reference, ratio):
+    """The five metrics that papers report, by name: quick, and with nothing but NumPy. `score` has all of them."""
+    return {
+        "rsnr": rsnr(estimate, reference), "rmse": rmse(estimate, reference), "cc": cc(estimate, reference),
+        "sam": sam(estimate, reference), "ergas": ergas(estimate, reference, ratio),
+    }  # fmt: skip
+
+
 def score(estimate, reference, ratio):
     """All metrics of one estimate, as one row of a table.
 

@@ -93,7 +93,7 @@ def run(scene="auto", snr_db=20.0, seed=0, rank=30, rivals=RIVALS, show=None):
     rows = {f"result ({METHOD})": _row(result, scene.cube)}
     rows |= {name: _row(estimate, scene.cube) for name, estimate in estimates.items()}
     estimates[SPLINES] = larger(hsi, scene.cube.shape[:2])
-    rows[SPLINES] = _metrics(estimates[SPLINES], scene.cube)
+    rows[SPLINES] = metrics.usual(estimates[SPLINES], scene.cube, _RATIO)
     return Demonstration(scene, snr_db, hsi, msi, degradation, result, estimates, rows, (note,) if note else ())
 
 
@@ -137,12 +137,4 @@ def _scene(name, seed):
 
 
 def _row(result, truth):
-    return _metrics(result.sri, truth) | {"seconds": result.seconds}
-
-
-def _metrics(estimate, truth):
-    return {
-        "rsnr": metrics.rsnr(estimate, truth), "rmse": metrics.rmse(estimate, truth),
-        "cc": metrics.cc(estimate, truth), "sam": metrics.sam(estimate, truth),
-        "ergas": metrics.ergas(estimate, truth, _RATIO),
-    }  # fmt: skip
+    return metrics.usual(result.sri, truth, _RATIO) | {"seconds": result.seconds}

@@ -110,12 +110,9 @@ def _degraded(scene):
 
 
 def _scores(estimate, cube):
-    scores = {
-        "rmse": metrics.rmse(estimate, cube), "cc": metrics.cc(estimate, cube), "rsnr": metrics.rsnr(estimate, cube),
-        "sam": metrics.sam(estimate, cube), "ergas": metrics.ergas(estimate, cube, RATIO),
-    }  # fmt: skip
     # JSON has no NaN and no infinity.
-    return {name: float(value) if math.isfinite(value) else None for name, value in scores.items()}
+    scores = metrics.usual(estimate, cube, RATIO).items()
+    return {name: float(value) if math.isfinite(value) else None for name, value in scores}
 
 
 def _maps(estimate, cube, band):
