@@ -94,7 +94,8 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, in
             status=best.status, cost=best.cost, n_iter=best.n_iter, trace=best.trace,
             seconds=time.perf_counter() - began, method=chosen.name, options=chosen.options(), seed=seed,
             provenance=_provenance(problem, used), dtype=problem.dtype, factors=best.factors, image=best.image,
-            start_costs=tuple(solution.cost for solution in solutions),
+            start_costs=tuple(solution.cost for solution in solutions), maps=best.maps, uncertainty=best.uncertainty,
+            effective_rank=best.effective_rank, noise=best.noise,
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from .cbtd_apg import CBTDAPG
 from .fuse_sylvester import FUSESylvester
 from .hysure import HySure
 from .method import Method, Progress, Solution, get, make, names, register
+from .nn_ccpd_auto import NNCCPDAuto
 from .nn_ccpd_nls import NNCCPDNLS
 from .scott import SCOTT
 from .stereo import Stereo
@@ -13,6 +14,7 @@ from .uc_ccpd_nls import UCCCPDNLS
 __all__ = [
     "BSCOTT",
     "CBTDAPG",
+    "NNCCPDAuto",
     "NNCCPDNLS",
     "SCOTT",
     "UCCCPDNLS",

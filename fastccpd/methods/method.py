@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..model.problem import Factors
+from ..model.problem import Factors, Maps
 from ..model.result import Status, Trace
 
 _REGISTRY: dict[str, type["Method"]] = {}
@@ -30,7 +30,10 @@ _REGISTRY: dict[str, type["Method"]] = {}
 
 @dataclass(frozen=True)
 class Solution:
-    """What `solve` returns: factors or a rendered image, and how it went. `cost` and the trace's are in data units."""
+    """What `solve` returns: maps, factors or a rendered image, and how it went; costs are in data units.
+
+    The image is rendered from the maps, if there are any, and else from the factors.
+    """
 
     status: Status
     cost: float
@@ -38,6 +41,10 @@ class Solution:
     trace: Trace
     factors: Factors | None = None
     image: np.ndarray | None = None
+    maps: Maps | None = None
+    uncertainty: np.ndarray | None = None
+    effective_rank: int | None = None
+    noise: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass
@@ -59,6 +66,8 @@ class Method:
     # Whether the result depends on a random start (so that `starts` and `init` make sense).
     has_starts: ClassVar[bool] = False
     takes_init: ClassVar[bool] = False
+    # Whether it can leave out data that are not valid.
+    takes_gaps: ClassVar[bool] = False
 
     def solve(self, problem, *, rng: np.random.Generator, callback: Callable | None = None, time_limit=None):
         raise NotImplementedError(f"{type(self).__name__} has no solve")

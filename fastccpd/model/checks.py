@@ -66,6 +66,23 @@ def as_cube(value, name):
     return cube
 
 
+def as_valid(value, name, shape):
+    """`value` as a bool array of an image's shape that is True where there are data; None if they are everywhere."""
+    if value is None:
+        return None
+    valid = np.asarray(value)
+    rows, columns, bands = shape
+    if valid.dtype != bool:
+        raise TypeError(f"{name}: got dtype {valid.dtype}; a bool array, True where there are data, is needed")
+    if valid.shape not in ((rows, columns), (bands,), shape):
+        raise ValueError(f"{name}: got shape {valid.shape}; {(rows, columns)}, {(bands,)} or {shape} is needed")
+    if not valid.any():
+        raise ValueError(f"{name}: is False everywhere; some data are needed")
+    if valid.all():
+        return None
+    return np.array(np.broadcast_to(valid[:, :, None] if valid.ndim == 2 else valid, shape))
+
+
 def working_dtype(*cubes):
     """float32 where every cube is float32 or float16, otherwise float64 (integers too: no count is lost)."""
     narrow = all(cube.dtype.kind == "f" and cube.dtype.itemsize <= 4 for cube in cubes)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..kernels import reconstruct
-from .checks import as_cube, check_values, working_dtype
+from .checks import as_cube, as_valid, check_values, working_dtype
 from .degradation import Degradation
 
 
@@ -20,6 +20,9 @@ class Problem:
     degradation : Degradation
     check_finite : bool
         False skips the scan for NaN and infinities.
+    hsi_valid, msi_valid : bool array, optional
+        True where there are data: (rows, columns) for pixels, (bands,) for bands, or the image's whole shape. What
+        stands elsewhere, NaN too, is not looked at. None: everywhere.
 
     Both images become float32 if both are (or are float16), else float64. C-ordered input of that dtype is not copied.
     """
@@ -28,6 +31,8 @@ class Problem:
     msi: np.ndarray
     degradation: Degradation
     check_finite: bool = True
+    hsi_valid: np.ndarray | None = None
+    msi_valid: np.ndarray | None = None
 
     def __post_init__(self):
         if not isinstance(self.degradation, Degradation):
@@ -36,6 +41,10 @@ class Problem:
         self.degradation.check(*(cube.shape for cube in cubes.values()))
         dtype = working_dtype(*cubes.values())
         for name, cube in cubes.items():
+            valid = as_valid(getattr(self, f"{name}_valid"), f"{name}_valid", cube.shape)
+            object.__setattr__(self, f"{name}_valid", valid)
+            if valid is not None:
+                cube = np.where(valid, cube, cube.dtype.type(0))
             if self.check_finite:
                 check_values(cube, name)
             object.__setattr__(self, name, np.ascontiguousarray(cube, dtype=dtype))
@@ -71,3 +80,25 @@ class Factors:
     def render(self, rows=None, cols=None, bands=None, dtype=None, out=None):
         """[[A, B, C]], whole or a block of it."""
         return reconstruct(tuple(self), rows, cols, bands, dtype, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Maps Z (I, J, P) and spectra S (K, P) of a non-negative super-resolution image max(Z S', 0)."""
+
+    Z: np.ndarray
+    S: np.ndarray
+
+    @property
+    def shape(self):
+        return *self.Z.shape[:2], len(self.S)
+
+    def render(self, rows=None, cols=None, bands=None, dtype=None):
+        """max(Z S', 0), whole or a block of it."""
+        everything = slice(None)
+        rows, cols, bands = (everything if part is None else part for part in (rows, cols, bands))
+        Z, S = self.Z[rows][:, cols], self.S[bands]
+        image = np.empty((*Z.shape[:2], len(S)), self.Z.dtype if dtype is None else dtype)
+        for i in range(len(Z)):  # row by row: no second image in float64
+            np.maximum(Z[i] @ S.T, 0.0, out=image[i], casting="same_kind")
+        return image

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import Factors
+from .problem import Factors, Maps
 
 
 class Status(Enum):
@@ -60,9 +60,18 @@ class FusionResult:
     Attributes
     ----------
     sri : (I, J, K) array
-        The super-resolution image, rendered from the factors when first asked for.
+        The super-resolution image, rendered from the maps or the factors when first asked for.
     factors : Factors or None
         None for methods that have none.
+    maps : Maps or None
+        If there are any, `sri` is rendered from them, and the factors are their decomposition.
+    uncertainty : (I, J) array or None
+        Expected error of each pixel, root mean square over bands, in the caller's units; where several starts were
+        combined by their mean and the method has nothing better, their spread.
+    effective_rank : int or None
+        Terms of the decomposition that are not pruned away.
+    noise : (hsi, msi) or None
+        Standard deviation of the noise of each band, as estimated.
     status : Status
     converged : bool
     cost : float
@@ -90,6 +99,10 @@ class FusionResult:
     factors: Factors | None = None
     start_costs: tuple[float, ...] = ()
     image: np.ndarray | None = None
+    maps: Maps | None = None
+    uncertainty: np.ndarray | None = None
+    effective_rank: int | None = None
+    noise: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def sri(self):
@@ -99,8 +112,9 @@ class FusionResult:
 
     def render(self, rows=None, cols=None, bands=None):
         """A block of the super-resolution image: slices or index arrays, None for a whole axis."""
-        if self.factors is not None:
-            return self.factors.render(rows, cols, bands, dtype=self.dtype)
+        if self.image is None:
+            source = self.maps if self.maps is not None else self.factors
+            return source.render(rows, cols, bands, dtype=self.dtype)
         block = self.image
         for axis, part in enumerate((rows, cols, bands)):
             if part is not None:

@@ -1,0 +1,128 @@
+"""How noisy two images are, band by band, from the images alone.
+
+**Many bands.** The scene has a few spectral dimensions, white noise has all of them. Of an N×K image the singular values
+of the noise follow the Marchenko-Pastur law, whose median gives σ, and values above the threshold of Gavish and Donoho
+(2014) are worth keeping as signal. What is left of a band after the kept ones is its noise, divided by the share (1 −
+leverage) of the noise that was not kept. Bands are divided by their σ and the same is done again.
+
+**Few bands.** Second differences v = (x₀₀ − x₁₀ − x₀₁ + x₁₁)/2 of an image have the variance of the noise plus what edges
+and texture leave, and that is alike in all bands: factor analysis, Cov(v) = L L' + diag(σ²) with a thin L, takes it out.
+The median of |v| bounds σ from above; with fewer than five bands it is all there is.
+
+Where the bands differ by no more than such estimates do, all of them get one σ. No σ is ever zero: the least is 1e-6 of
+the image's root mean square, which is below what any sensor sees.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy import integrate, optimize
+
+# The least σ, as a part of the image's root mean square.
+LEAST = 1e-6
+
+# Estimates that differ by less than this, in the median, are estimates of one number.
+_ALIKE = 0.12
+
+_NORMAL_MEDIAN = 0.6744897501960817  # of |x| for a standard normal x
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """The spectral statistics of an image divided by σ: eigenvalues of X'X, largest first, and their vectors."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+    signals: int
+
+
+def of_many_bands(image, good=None):
+    """σ of each band of an image with many bands; `good` (rows, columns) leaves pixels out."""
+    X = _pixels(image, good)
+    least = _least(X)
+    sigma = np.full(X.shape[1], max(least, 1.0))
+    if X.size == 0:
+        return sigma
+    second = X.T @ X
+    for _ in range(3):
+        spectrum = spectrum_of(second, len(X), sigma)
+        E = spectrum.vectors[:, : spectrum.signals]
+        left = np.diag(second) / sigma**2 - (E**2 * spectrum.values[: spectrum.signals]).sum(axis=1)
+        free = max(len(X) - spectrum.signals, 1) * np.maximum(1.0 - (E**2).sum(axis=1), 0.1)
+        sigma = sigma * np.sqrt(np.maximum(left / free, 0.0))
+        sigma = np.maximum(sigma, max(least, 0.1 * float(np.median(sigma))))
+    return _pooled(sigma, float(np.median(sigma)))
+
+
+def spectrum_of(second, pixels, sigma):
+    """The `Spectrum` of an image with X'X = `second`, its bands divided by σ."""
+    values, vectors = np.linalg.eigh(second / np.outer(sigma, sigma))
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    few, many = sorted((pixels, len(values)))
+    beta = few / many
+    # σ² once more: 1 if σ is right, and what makes the first pass, where it is not, find the signals all the same.
+    unit = float(np.median(values[:few])) / (many * _marchenko_pastur_median(beta))
+    threshold = 2.0 * (beta + 1.0) + 8.0 * beta / (beta + 1.0 + np.sqrt(beta**2 + 14.0 * beta + 1.0))
+    signals = int((values[:few] > threshold * many * unit).sum())
+    return Spectrum(values, vectors, min(signals, max(few - 1, 1)))
+
+
+def of_few_bands(image, good=None):
+    """σ of each band of an image with few bands; `good` (rows, columns) leaves pixels out."""
+    v = 0.5 * (image[:-1, :-1] - image[1:, :-1] - image[:-1, 1:] + image[1:, 1:])
+    v = v.reshape(-1, image.shape[2])
+    if good is not None:
+        v = v[(good[:-1, :-1] & good[1:, :-1] & good[:-1, 1:] & good[1:, 1:]).reshape(-1)]
+    least = _least(_pixels(image, good))
+    if len(v) < 2 * image.shape[2]:
+        return np.full(image.shape[2], max(1e3 * least, least))
+    above = np.maximum(np.median(np.abs(v), axis=0) / _NORMAL_MEDIAN, least)
+    factors = _thin(image.shape[2])
+    if factors == 0:
+        return above
+    second = v.T @ v / len(v)
+    variance = np.maximum(np.minimum(np.diag(second), above**2), least**2)
+    for _ in range(200):
+        sigma = np.sqrt(variance)
+        values, vectors = np.linalg.eigh(second / np.outer(sigma, sigma))
+        shared = (vectors[:, -factors:] ** 2 * np.maximum(values[-factors:] - 1.0, 0.0)).sum(axis=1) * variance
+        update = np.clip(np.diag(second) - shared, 0.1 * variance, above**2)
+        settled = np.abs(update - variance).max() <= 1e-3 * variance.max()
+        variance = np.maximum(update, least**2)
+        if settled:
+            break
+    # Were all bands alike, the least eigenvalue of Cov(v) would be noise alone, in which no edge has a part.
+    common = max(float(np.sqrt(max(np.linalg.eigvalsh(second)[0], 0.0))), least)
+    return _pooled(np.sqrt(variance), common)
+
+
+def _pooled(sigma, common):
+    """The common value for all bands, where those of the bands do not differ from it by more than estimates do."""
+    return np.full_like(sigma, common) if np.median(np.abs(np.log(sigma / common))) < _ALIKE else sigma
+
+
+def _pixels(image, good):
+    X = image.reshape(-1, image.shape[2])
+    return np.asarray(X if good is None else X[good.reshape(-1)], dtype=np.float64)
+
+
+def _least(X):
+    size = float(np.sqrt(np.mean(np.square(X)))) if X.size else 0.0
+    return LEAST * size if size > 0.0 else 1.0
+
+
+def _thin(bands):
+    """The most factors that as many bands determine with something left over (Ledermann's bound)."""
+    return max(r for r in range(bands) if r == 0 or (bands - r) ** 2 > bands + r)
+
+
+@cache
+def _marchenko_pastur_median(beta):
+    """The median of the Marchenko-Pastur law of aspect ratio beta."""
+    low, high = (1.0 - np.sqrt(beta)) ** 2, (1.0 + np.sqrt(beta)) ** 2
+
+    def density(x):
+        return np.sqrt(max((high - x) * (x - low), 0.0)) / (2.0 * np.pi * beta * x)
+
+    return optimize.brentq(lambda x: integrate.quad(density, low, x)[0] - 0.5, low + 1e-12, high)
