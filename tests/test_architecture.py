@@ -4,7 +4,19 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FLOORS = ["kernels", "model", "solver", "methods", "imaging", "api", "testing", "adapters", "plots", "studio"]
+FLOORS = [
+    "kernels",
+    "model",
+    "solver",
+    "methods",
+    "imaging",
+    "workers",
+    "api",
+    "testing",
+    "adapters",
+    "plots",
+    "studio",
+]
 
 
 def floor_of(path):
