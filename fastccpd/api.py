@@ -224,7 +224,8 @@ def memory_needed(hsi, msi, *, method="nn-ccpd-nls", rank=None, dtype=None, **op
     Parameters
     ----------
     hsi, msi : array or shape
-        Arrays, or just their shapes (with `dtype`, default float64).
+        Arrays, or just their shapes (with `dtype`, default float64), of images in C order and of that dtype: others are
+        copied, which counts where the array itself is given.
 
     Examples
     --------
@@ -236,7 +237,14 @@ def memory_needed(hsi, msi, *, method="nn-ccpd-nls", rank=None, dtype=None, **op
     if dtype is None:
         given = [image.dtype for image in (hsi, msi) if hasattr(image, "dtype")]
         dtype = np.float32 if given and all(d in (np.float16, np.float32) for d in given) else np.float64
-    return _method(method, options, rank=rank).memory_needed(*shapes, np.dtype(dtype))
+    dtype = np.dtype(dtype)
+    copied = (image.size for image in (hsi, msi) if hasattr(image, "dtype") and not _is_ready(image, dtype))
+    return _method(method, options, rank=rank).memory_needed(*shapes, dtype) + sum(copied) * dtype.itemsize
+
+
+def _is_ready(image, dtype):
+    """Whether an image can be worked on as it is, without a copy."""
+    return isinstance(image, np.ndarray) and image.dtype == dtype and image.flags.c_contiguous
 
 
 def _shape(image, name):
