@@ -9,7 +9,7 @@ if not (_here / "kernels").is_dir() and all(path.is_file() for path in _beside):
     __path__.append(str(_here.parent))
 
 from . import imaging, kernels, methods, plots  # noqa: E402
-from .api import fuse, memory_needed  # noqa: E402
+from .api import fuse, fuse_many, memory_needed  # noqa: E402
 from .model.degradation import Degradation  # noqa: E402
 from .model.problem import Factors, Problem  # noqa: E402
 from .model.result import FusionResult, Status  # noqa: E402
@@ -21,6 +21,7 @@ __all__ = [
     "Problem",
     "Status",
     "fuse",
+    "fuse_many",
     "imaging",
     "kernels",
     "memory_needed",

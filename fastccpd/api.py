@@ -1,23 +1,30 @@
-"""The front door: `fuse`, and what it will need."""
+"""The front door: `fuse`, `fuse_many`, and what they will need."""
 
 import os
 import platform
 import time
+from collections import deque
+from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count, islice
+from typing import Any
 
 import numba
 import numpy as np
 import scipy
 
 from . import methods
-from .model.checks import as_count, as_number
+from .model.checks import as_choice, as_count, as_number
 from .model.problem import Problem
 from .model.result import FusionResult
+from .workers import Crew, worker_count
 
 
-def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, init=None, rng=0, max_iter=None,
-         time_limit=None, threads=None, callback=None, check_finite=True, **options):  # fmt: skip
+def fuse(hsi, msi, degradation, *, method="nn-ccpd-auto", rank=None, starts=1, combine="best", init=None, rng=0,
+         max_iter=None, time_limit=None, threads=None, callback=None, check_finite=True, hsi_valid=None,
+         msi_valid=None, **options):  # fmt: skip
     """Fuse a hyperspectral and a multispectral image of one scene into one that is sharp in both.
 
     Parameters
@@ -33,7 +40,9 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, in
     rank, max_iter : int, optional
         None is the method's own default.
     starts : int
-        How many random starts to run; the one with the lowest cost wins.
+        How many random starts to run.
+    combine : "best" or "mean"
+        Whether the image is that of the start with the lowest cost, or the mean of all; the factors are the former's.
     init : Factors or three matrices, optional
         A start of your own, in place of a random one.
     rng : int or numpy.random.Generator
@@ -46,6 +55,9 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, in
         Called after every iteration; True stops the run.
     check_finite : bool
         False skips the scan for NaN and infinities.
+    hsi_valid, msi_valid : bool array, optional
+        True where there are data: (rows, columns), (bands,) or the image's whole shape. What stands elsewhere has no
+        part in the result, which is complete all the same. For the methods that can leave data out.
     **options
         The method's other options.
 
@@ -65,6 +77,126 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, in
     >>> bool(np.allclose(result.sri, scene, atol=1e-4))
     True
     """
+    order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
+                   combine=combine)  # fmt: skip
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: got {type(callback).__name__}; a callable is needed")
+    generator, seed = _generator(rng)
+    with _threads(threads):
+        problem = Problem(hsi, msi, degradation, check_finite, hsi_valid, msi_valid)
+        return _fused(order, problem, generator.spawn(starts), seed, callback)
+
+
+def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method="nn-ccpd-auto", rank=None, starts=1,
+              combine="best", init=None, rng=0, max_iter=None, time_limit=None, check_finite=True,
+              **options):  # fmt: skip
+    """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
+
+    Parameters
+    ----------
+    pairs : iterable of (hsi, msi) or (hsi, msi, degradation)
+        May be endless: a few pairs are taken ahead of the results, no more.
+    degradation : Degradation, optional
+        Of the pairs that bring none along.
+    workers : int, optional
+        Processes, of one thread each; None: one for each core. They are started by the first result that is asked for,
+        and ended with the last one, by an error, or when the iterator is closed. A callback cannot cross into them.
+    progress : callable(done, total), optional
+        Called after each result; `total` is None if `pairs` has no length.
+    method, rank, starts, combine, init, rng, max_iter, time_limit, check_finite, **options
+        As of `fuse`, the same for every pair; `time_limit` is for one.
+
+    Yields
+    ------
+    FusionResult
+        In the order of the pairs; byte for byte what `fuse` gives.
+
+    Examples
+    --------
+    >>> import numpy as np, fastccpd
+    >>> halves = np.kron(np.eye(4), [[0.5, 0.5]])
+    >>> bands = np.kron(np.eye(2), np.full((1, 3), 1 / 3))
+    >>> degradation = fastccpd.Degradation(P1=halves, P2=halves, PM=bands)
+    >>> pairs = [(np.full((4, 4, 6), level), np.full((8, 8, 2), level)) for level in (1.0, 2.0, 3.0)]
+    >>> [round(float(result.sri.mean())) for result in fastccpd.fuse_many(pairs, degradation, rank=1)]
+    [1, 2, 3]
+    """
+    for name in {"hsi_valid", "msi_valid"} & options.keys():
+        raise TypeError(f"{name}: fuse_many has no masks, which belong to one pair; use fuse")
+    for name in {"callback", "threads"} & options.keys():
+        raise TypeError(f"{name}: fuse_many runs in processes of one thread, which take none; use fuse")
+    order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
+                   combine=combine)  # fmt: skip
+    _generator(rng)
+    total = len(pairs) if hasattr(pairs, "__len__") else None
+
+    def request(pair):
+        generator, seed = _generator(rng)
+        return order, _problem_of(pair, degradation, check_finite), generator.spawn(starts), seed
+
+    return _in_order(iter(pairs), request, worker_count(workers), progress, total)
+
+
+def _in_order(pairs, request, workers, progress, total):
+    """The results; for each worker one pair waits beside the one that is being worked on."""
+    waiting = deque()
+    with Crew(f"{__name__}:_answer", workers) as crew:
+        for done in count():
+            waiting.extend(_begun(crew, request, pair) for pair in islice(pairs, 2 * workers - len(waiting)))
+            if not waiting:
+                return
+            with _named(f"pairs[{done}]"):
+                result = waiting.popleft().result()
+            if progress is not None:
+                progress(done + 1, total)
+            yield result
+
+
+def _begun(crew, request, pair):
+    """A future of the result; a pair that is refused fails in its turn, after the results before it."""
+    try:
+        return crew.submit(request(pair))
+    except Exception as error:
+        refused = Future()
+        refused.set_exception(error)
+        return refused
+
+
+def _answer(request):
+    """What a worker of `fuse_many` does."""
+    return _fused(*request)
+
+
+def _problem_of(pair, degradation, check_finite):
+    """The problem that one of `pairs` stands for."""
+    if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
+        got = f"{len(pair)} things" if isinstance(pair, tuple | list) else type(pair).__name__
+        raise TypeError(f"got {got}; (hsi, msi) or (hsi, msi, degradation) is needed")
+    return Problem(*pair[:2], pair[2] if len(pair) == 3 else degradation, check_finite)
+
+
+@contextmanager
+def _named(name):
+    """Put the name of a pair before the sentence of an error."""
+    try:
+        yield
+    except (ValueError, TypeError, MemoryError, ChildProcessError) as error:
+        named = type(error)(f"{name}: {error}")
+        named.__notes__ = getattr(error, "__notes__", [])
+        raise named from None
+
+
+@dataclass(frozen=True)
+class _Order:
+    """How to fuse, checked; of what, is the problem."""
+
+    method: methods.Method
+    init: Any
+    time_limit: float | None
+    combine: str
+
+
+def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine):
     chosen = _method(method, options, rank=rank, max_iter=max_iter)
     starts = as_count(starts, "starts")
     if starts > 1 and not chosen.has_starts:
@@ -75,49 +207,76 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-nls", rank=None, starts=1, in
         raise ValueError(f"starts: got {starts} beside init; a given start is one start")
     if time_limit is not None:
         time_limit = as_number(time_limit, "time_limit", finite=False)
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback: got {type(callback).__name__}; a callable is needed")
-    generator, seed = _generator(rng)
-    with _threads(threads) as used:
-        problem = Problem(hsi, msi, degradation, check_finite)
-        _check_memory(chosen, problem)
-        began = time.perf_counter()
-        solutions = []
-        for child in generator.spawn(starts):
-            left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
-            extra = {"init": init} if chosen.takes_init else {}
-            solutions.append(chosen.solve(problem, rng=child, callback=callback, time_limit=left, **extra))
-            if not solutions[-1].status.goes_on_to_next_start:
-                break
-        best = min(solutions, key=lambda solution: solution.cost)
-        return FusionResult(
-            status=best.status, cost=best.cost, n_iter=best.n_iter, trace=best.trace,
-            seconds=time.perf_counter() - began, method=chosen.name, options=chosen.options(), seed=seed,
-            provenance=_provenance(problem, used), dtype=problem.dtype, factors=best.factors, image=best.image,
-            start_costs=tuple(solution.cost for solution in solutions), maps=best.maps, uncertainty=best.uncertainty,
-            effective_rank=best.effective_rank, noise=best.noise,
-        )  # fmt: skip
+    return _Order(chosen, init, time_limit, as_choice(combine, "combine", ("best", "mean")))
 
 
-def memory_needed(hsi, msi, *, method="nn-ccpd-nls", rank=None, dtype=None, **options):
+def _fused(order, problem, generators, seed, callback=None):
+    """The best result of one run for each generator, or with the mean of their images."""
+    chosen = order.method
+    for name in ("hsi_valid", "msi_valid"):
+        if getattr(problem, name) is not None and not chosen.takes_gaps:
+            able = ", ".join(other for other in methods.names() if methods.get(other).takes_gaps)
+            raise TypeError(f"{name}: {chosen.name!r} cannot leave data out; {able} can")
+    _check_memory(chosen, problem)
+    began = time.perf_counter()
+    extra = {"init": order.init} if chosen.takes_init else {}
+    solutions = []
+    for rng in generators:
+        left = None if order.time_limit is None else max(0.0, order.time_limit - (time.perf_counter() - began))
+        solutions.append(chosen.solve(problem, rng=rng, callback=callback, time_limit=left, **extra))
+        if not solutions[-1].status.goes_on_to_next_start:
+            break
+    best = min(solutions, key=lambda solution: solution.cost)
+    result = FusionResult(
+        status=best.status, cost=best.cost, n_iter=best.n_iter, trace=best.trace,
+        seconds=time.perf_counter() - began, method=chosen.name, options=chosen.options(), seed=seed,
+        provenance=_provenance(problem, numba.get_num_threads()), dtype=problem.dtype, factors=best.factors,
+        image=best.image, start_costs=tuple(solution.cost for solution in solutions), maps=best.maps,
+        uncertainty=best.uncertainty, effective_rank=best.effective_rank, noise=best.noise,
+    )  # fmt: skip
+    return _averaged(result, solutions) if order.combine == "mean" and len(solutions) > 1 else result
+
+
+def _averaged(result, solutions):
+    """`result` with the mean image of all starts; their spread is its uncertainty where the method has none."""
+    mean, squares = np.zeros(result.shape), np.zeros(result.shape[:2])
+    for count, solution in enumerate(solutions, start=1):
+        image = replace(result, image=solution.image, maps=solution.maps, factors=solution.factors).sri
+        change = image - mean
+        mean += change / count
+        squares += np.square(change).mean(axis=2) * ((count - 1) / count)
+    spread = np.sqrt(squares / (len(solutions) - 1))
+    uncertainty = spread if result.uncertainty is None else result.uncertainty
+    return replace(result, image=mean.astype(result.dtype), maps=None, uncertainty=uncertainty, combined=len(solutions))
+
+
+def memory_needed(hsi, msi, *, method="nn-ccpd-auto", rank=None, dtype=None, **options):
     """Bytes that `fuse` will allocate at most beside its input images and the rendered result.
 
     Parameters
     ----------
     hsi, msi : array or shape
-        Arrays, or just their shapes (with `dtype`, default float64).
+        Arrays, or just their shapes (with `dtype`, default float64), of images in C order and of that dtype: others are
+        copied, which counts where the array itself is given.
 
     Examples
     --------
     >>> import fastccpd
-    >>> fastccpd.memory_needed((256, 256, 200), (1024, 1024, 8), rank=64) < 200e6
+    >>> fastccpd.memory_needed((256, 256, 200), (1024, 1024, 8), method="nn-ccpd-nls", rank=64) < 80e6
     True
     """
     shapes = [_shape(image, name) for image, name in ((hsi, "hsi"), (msi, "msi"))]
     if dtype is None:
         given = [image.dtype for image in (hsi, msi) if hasattr(image, "dtype")]
         dtype = np.float32 if given and all(d in (np.float16, np.float32) for d in given) else np.float64
-    return _method(method, options, rank=rank).memory_needed(*shapes, np.dtype(dtype))
+    dtype = np.dtype(dtype)
+    copied = (image.size for image in (hsi, msi) if hasattr(image, "dtype") and not _is_ready(image, dtype))
+    return _method(method, options, rank=rank).memory_needed(*shapes, dtype) + sum(copied) * dtype.itemsize
+
+
+def _is_ready(image, dtype):
+    """Whether an image can be worked on as it is, without a copy."""
+    return isinstance(image, np.ndarray) and image.dtype == dtype and image.flags.c_contiguous
 
 
 def _shape(image, name):
@@ -156,7 +315,7 @@ def _threads(threads):
     if threads is not None:
         numba.set_num_threads(as_count(threads, "threads", most=numba.config.NUMBA_NUM_THREADS))
     try:
-        yield numba.get_num_threads()
+        yield
     finally:
         numba.set_num_threads(before)
 

@@ -1,8 +1,9 @@
 """Many small Cholesky factorisations at once: one R x R block for each row of a factor.
 
-Blocks are interleaved, (groups, R*R*LANES): entry (r, s) of LANES blocks lies side by side at offset (r R + s) LANES,
-so that every scalar step of the textbook algorithm is one vector instruction, whatever R is (`_lanes.py`). A group that
-has fewer rows is filled up with identity blocks. Only lower triangles are used; the diagonal holds reciprocal pivots.
+Blocks are interleaved: entry (r, s) of LANES blocks lies side by side, so that every scalar step of the textbook
+algorithm is one vector instruction, whatever R is (`_lanes.py`). While they are factored, at offset (r R + s) LANES;
+kept are the lower triangles alone, row after row, (groups, triangle(R)*LANES), with reciprocal pivots on the diagonal.
+A group that has fewer rows is filled up with identity blocks.
 Rows may come in several stacks, such as the three factors of a model: no group straddles two of them, and `groups`
 (groups, 3) has the first row of each group, how many there are, and the number of its stack.
 
@@ -88,19 +89,27 @@ def _factor(L, R):
             _four_entries(L, R, r, s)
 
 
+def triangle(rows):
+    """How many entries the first rows of a lower triangle have."""
+    return rows * (rows + 1) // 2
+
+
+_triangle = device(triangle)
+
+
 @device
 def _keep(work, R, L):
     """Round the lower triangle into its place."""
     for r in range(R):
-        for at in range(r * R * LANES, (r * R + r + 1) * LANES, LANES):
-            store(L, at, load(work, at))
+        for s in range(r + 1):
+            store(L, (_triangle(r) + s) * LANES, load(work, (r * R + s) * LANES))
 
 
 @kernel
 def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, means):
     """Assemble and factor the blocks of a preconditioner.
 
-    (groups,3),(n,T),(T,stacks,R',R'),(n,R),(n,R),()->(groups,R*R*LANES),(groups*LANES)
+    (groups,3),(n,T),(T,stacks,R',R'),(n,R),(n,R),()->(groups,triangle(R)*LANES),(groups*LANES)
     block_i = D_i (sum_t coefficients[i,t] Q[t,stack]) D_i + diag(diagonal_i), D_i = diag(slope_i); means = its mean
     diagonal, L L' = block / mean + damping I. Of Q the leading R x R entries count.
     """
@@ -148,7 +157,7 @@ def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, m
 def factor_blocks(blocks, L):
     """Cholesky factors of symmetric blocks.
 
-    (n,R,R)->(groups,R*R*LANES)
+    (n,R,R)->(groups,triangle(R)*LANES)
     L L' = block, interleaved; reciprocal pivots on the diagonal.
     """
     rows, R = blocks.shape[0], blocks.shape[1]
@@ -167,7 +176,7 @@ def factor_blocks(blocks, L):
 def solve_blocks(groups, L, means, b, x):
     """Solve with every block.
 
-    (groups,3),(groups,R*R*LANES),(groups*LANES),(n,R)->(n,R)
+    (groups,3),(groups,triangle(R)*LANES),(groups*LANES),(n,R)->(n,R)
     x_i = (means_i L_i L_i')^-1 b_i.
     """
     R = b.shape[1]
@@ -183,7 +192,7 @@ def solve_blocks(groups, L, means, b, x):
         for r in range(R):
             # Two sums, so that each multiply-add need not wait for the one before.
             even, odd = load(y, r * LANES), fill(0.0)
-            row = r * R * LANES
+            row = _triangle(r) * LANES
             for s in range(0, (r - r % 2) * LANES, 2 * LANES):
                 even = multiply_add(negate(load(factor, row + s)), load(y, s), even)
                 odd = multiply_add(negate(load(factor, row + s + LANES)), load(y, s + LANES), odd)
@@ -192,7 +201,7 @@ def solve_blocks(groups, L, means, b, x):
             total = multiply_add(fill(1.0), even, odd)
             store(y, r * LANES, multiply(total, load(factor, row + r * LANES)))
         for r in range(R - 1, -1, -1):
-            row = r * R * LANES
+            row = _triangle(r) * LANES
             found = multiply(load(y, r * LANES), load(factor, row + r * LANES))
             store(y, r * LANES, found)
             minus = negate(found)
@@ -214,7 +223,7 @@ def groups_of(stacks):
 
 def room(groups, rank, dtype=np.float64):
     """Room for the factors of all groups."""
-    return aligned((len(groups), rank * rank * LANES), dtype)
+    return aligned((len(groups), triangle(rank) * LANES), dtype)
 
 
 def block_cholesky(blocks):
@@ -231,7 +240,7 @@ def block_cholesky(blocks):
 def block_solve(factored, rhs, out=None):
     """Solve for every row of `rhs` (n, R) with its own block, factored by `block_cholesky`; in float64."""
     rhs = np.asarray(rhs)
-    if rhs.ndim != 2 or factored.shape != (-(-rhs.shape[0] // LANES), rhs.shape[1] ** 2 * LANES):
+    if rhs.ndim != 2 or factored.shape != (-(-rhs.shape[0] // LANES), triangle(rhs.shape[1]) * LANES):
         raise ValueError(
             f"rhs: got shape {rhs.shape}; a row for each block and a column for each of its rows are needed"
         )

@@ -1,5 +1,7 @@
 """The slow truth, written from the definitions: no kernel of the package is used here."""
 
+import math
+
 import numpy as np
 
 
@@ -55,6 +57,17 @@ def coupled_jacobians(P1, P2, PM, A, B, C):
     J_H = cp_jacobian([P1 @ A, P2 @ B, C]) @ stacked_operator(P1, P2, np.eye(K), rank)
     J_M = cp_jacobian([A, B, PM @ C]) @ stacked_operator(np.eye(I), np.eye(J), PM, rank)
     return J_H, J_M
+
+
+def conjugate_step(alpha, d, Hd, p, r):
+    """p and r after a step along d."""
+    return p + alpha * d, r + alpha * Hd
+
+
+def conjugate_turn(r, y, before, d):
+    """<r, y>, exactly rounded, and the next direction."""
+    ry = math.fsum((r * y).ravel())
+    return ry, ry / before * d - y
 
 
 def ratio(result, reference, terms):

@@ -5,10 +5,11 @@ Everything runs on synthetic scenes, so that nothing but the package is needed. 
 
 import subprocess
 import sys
+import time
 
 import numpy as np
 
-from fastccpd import Problem, fuse
+from fastccpd import Problem, fuse, fuse_many
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
 from fastccpd.methods import names
 from fastccpd.solver.coupled_cpd import CoupledCPD
@@ -96,3 +97,33 @@ class ColdStart:
 
     def time_first_fuse(self):
         self._run(self.fuse_once)
+
+
+class Many:
+    """Sixty-four fusions over all cores, beside one after the other."""
+
+    timeout = 900
+    count = 64
+
+    def setup(self):
+        _, *self.case = observed((80, 84, 204))
+        fuse(*self.case)
+
+    def _one_by_one(self, threads):
+        started = time.perf_counter()
+        for _ in range(self.count):
+            fuse(*self.case, threads=threads)
+        return time.perf_counter() - started
+
+    def time_fuse_many(self):
+        for _ in fuse_many([self.case] * self.count):
+            pass
+
+    def track_rate_over_one_by_one(self):
+        """How many times as fast, its start included, as one after the other at its best thread count."""
+        alone = min(self._one_by_one(threads) for threads in (None, 1))
+        started = time.perf_counter()
+        self.time_fuse_many()
+        return alone / (time.perf_counter() - started)
+
+    track_rate_over_one_by_one.unit = "times"

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..kernels import gram
 from ..kernels._simd import padded
+from ..kernels.block_cholesky import triangle
 from ..kernels.mttkrp import blocks_for
 from ..model.checks import as_choice, as_count, as_number
 from ..model.result import Trace
@@ -104,10 +105,11 @@ class CoupledNLS(Method):
         points = 2 * (n * self.rank + (n + 2 * m) * width + 12 * width**2)
         products = (2 * m + 4 * n) * width + 8 * width**2
         partial_sums = sum(blocks_for(shape, width) * (shape[1] + shape[2]) * width for shape in (hsi_shape, msi_shape))
-        blocks = (n + 24) * self.rank**2 // 2 + 16 * self.rank**2
-        singles = m * width // 2
+        blocks = (n + 24) * triangle(self.rank) // 2 + 16 * self.rank**2
+        singles = m * width // 2 if dtype == np.float32 else 0
+        # The slab in which norms are summed is gone before the first vector is made.
         slab = min(max(math.prod(hsi_shape), math.prod(msi_shape)), SLAB)
-        return 8 * (vectors + points + products + partial_sums + blocks + singles + slab)
+        return 8 * (points + products + partial_sums + singles + max(vectors + blocks, slab))
 
 
 def own_scale(problem):

@@ -72,6 +72,8 @@ class FusionResult:
         Terms of the decomposition that are not pruned away.
     noise : (hsi, msi) or None
         Standard deviation of the noise of each band, as estimated.
+    combined : int
+        Of how many starts the image is the mean; all else is of the best one.
     status : Status
     converged : bool
     cost : float
@@ -103,6 +105,12 @@ class FusionResult:
     uncertainty: np.ndarray | None = None
     effective_rank: int | None = None
     noise: tuple[np.ndarray, np.ndarray] | None = None
+    combined: int = 1
+
+    @property
+    def shape(self):
+        """(I, J, K) of the image, without rendering it."""
+        return next(part.shape for part in (self.image, self.maps, self.factors) if part is not None)
 
     @property
     def sri(self):
@@ -126,5 +134,5 @@ class FusionResult:
         return self.status.converged
 
     def __repr__(self):
-        size = "×".join(map(str, self.factors.shape if self.factors is not None else self.image.shape))
+        size = "×".join(map(str, self.shape)) + (f", mean of {self.combined} starts" if self.combined > 1 else "")
         return f"<FusionResult {self.method}: {size}, cost {self.cost:.6g}, {self.n_iter} iterations, {self.status}>"

@@ -30,6 +30,7 @@ from ..kernels.block_cholesky import factor_scaled_blocks, groups_of, room, solv
 from ..kernels.coupled import Operators, gradient, hessian, see
 from ..kernels.mttkrp import Scratch, mttkrp_into
 from ..kernels.reconstruct import residual_norm2_of, transposed
+from ..kernels.vectors import dot
 from ..model.checks import as_choice, as_count, as_number
 from ..model.problem import Factors, Problem
 from .parametrisation import per_mode
@@ -86,6 +87,7 @@ class CoupledCPD:
         P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
         I, J, K = problem.sri_shape
         self.modes = slice(0, I), slice(I, I + J), slice(I + J, I + J + K)
+        self._runs = _runs_of_one_kind(self.parametrisation, self.modes)
         self.shape = (I + J + K, self.rank)
         # What each image sees of A, B and C; None is the identity.
         self._ahead = Operators.of((P1, P2, None, None, None, PM))
@@ -106,6 +108,9 @@ class CoupledCPD:
         self._seen_tangent, self._lifted = (aligned((m_H + m_M, width), np.float64) for _ in range(2))
         self._tangent, self._by_factors = (aligned((self.shape[0], width), np.float64) for _ in range(2))
         self._parts = aligned((2, self.shape[0], width), np.float64)
+        # Where nothing is written to the diagonal, it stays zero.
+        self._slope, self._diagonal = (aligned(self.shape, np.float64) for _ in range(2))
+        self._slope_in, self._diagonal_in = readonly(self._slope), readonly(self._diagonal)
         self._squares = aligned((2, 4, width, width), np.float64)
         self._hessp_work = 6.0 * (m_H + m_M) * width**2
         self._blocks = None
@@ -127,13 +132,11 @@ class CoupledCPD:
         by_factors = self._by_factors[:, :rank]
         for term in self._terms("factors"):
             by_factors += term.gradient(here.u[:, :rank])
-        self._slope = np.empty(self.shape)
-        self._diagonal = np.zeros(self.shape)
-        for phi, rows in zip(self.parametrisation, self.modes, strict=True):
+        for phi, rows in self._runs:
             self._slope[rows] = phi.slope(here.x[rows])
             if self.curvature == "positive" and phi.second():
-                np.maximum(phi.second() * by_factors[rows], 0.0, out=self._diagonal[rows])
-        self._slope_in, self._diagonal_in = readonly(self._slope), readonly(self._diagonal)
+                positive = np.maximum(by_factors[rows], 0.0, out=self._diagonal[rows])
+                positive *= phi.second()
         by_latent = self._slope * by_factors
         for term in self._terms("latent"):
             by_latent += term.gradient(here.x)
@@ -197,7 +200,7 @@ class CoupledCPD:
     def _evaluate(self, point, x):
         """One pass over both images at x."""
         point.x[...] = x
-        for phi, rows in zip(self.parametrisation, self.modes, strict=True):
+        for phi, rows in self._runs:
             point.u[rows, : self.rank] = phi.value(point.x[rows])
         see(*self._ahead, self._rows, point.u_in, point.U, point.S, point.Q, work=self._hessp_work / 3,
             least=LEAST)  # fmt: skip
@@ -211,12 +214,11 @@ class CoupledCPD:
             self._groups, self._means = groups_of([rows.stop - rows.start for rows in self.modes])
             self._blocks = room(self._groups, self.rank, np.float32)
             self._blocks_in, self._means_in = readonly(self._blocks), readonly(self._means)
-        here, diagonal, inner = self._here, self._diagonal.copy(), np.zeros(self.shape)
+        here, diagonal = self._here, self._diagonal
         for term in self._terms("latent"):
-            diagonal += term.diagonal(here.x)
+            diagonal = diagonal + term.diagonal(here.x)
         for term in self._terms("factors"):
-            inner += term.diagonal(here.u[:, : self.rank])
-        diagonal += np.square(self._slope) * inner
+            diagonal = diagonal + np.square(self._slope) * term.diagonal(here.u[:, : self.rank])
         factor_scaled_blocks(
             self._groups, self._coverage_in, here.Q_in, self._slope_in, readonly(diagonal), BLOCK_DAMPING,
             self._blocks, self._means, work=2.0 * self.shape[0] * self.rank**3, least=LEAST,
@@ -245,8 +247,8 @@ class _Image:
             seen = readonly(self.single)
         A, B, C = seen[:I], seen[I : I + J], seen[I + J :]
         mttkrp_into(self.tensor, A, B, C, M, self.scratch, least=LEAST)
-        overlap = np.einsum("ij,ij->", M[:I], U[:I]) / self.scale
-        model2 = np.einsum("ij,ij->", point.S[n, 0], point.Q[n, 0])
+        overlap = dot(M[:I], U[:I]) / self.scale
+        model2 = dot(point.S[n, 0], point.Q[n, 0])
         expanded = self.norm2 - 2.0 * overlap + model2
         if not np.isfinite(expanded):
             return np.inf
@@ -273,6 +275,16 @@ class _Point:
 
     def is_at(self, x):
         return np.array_equal(self.x, x)
+
+
+def _runs_of_one_kind(parametrisation, modes):
+    """(φ, rows) for each run of modes that share φ: usually all three, in one."""
+    runs = []
+    for phi, rows in zip(parametrisation, modes, strict=True):
+        if runs and runs[-1][0] == phi:
+            rows = slice(runs.pop()[1].start, rows.stop)
+        runs.append((phi, rows))
+    return runs
 
 
 def _vector(z):

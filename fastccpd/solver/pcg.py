@@ -7,14 +7,17 @@ y = M⁻¹ r, conjugacy gives
 
     ‖d‖² ← <r,y> + β² ‖d‖²,   <p,d> ← β (<p,d> + α ‖d‖²),   ‖p‖² ← ‖p‖² + 2α <p,d> + α² ‖d‖²      (M-norms)
 
-which is good to twelve digits after thirty steps and to five after eighty.
+which is good to twelve digits after thirty steps and to five after eighty. Each step α lowers the model by
+α <r,y> − ½ α² <d,Hd>, whose sum is the predicted decrease.
 
-Vectors may have any shape. Sums are taken by einsum, not BLAS, whose bits change with its thread count.
+Vectors may have any shape; their sums (`kernels/vectors.py`) have the same bits for any number of threads.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+
+from ..kernels.vectors import advance, dot, turn
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,6 @@ class Step:
     products: int
 
 
-def dot(a, b):
-    """<a, b>, with the same bits for any number of threads."""
-    return float(np.einsum("i,i->", a.reshape(-1), b.reshape(-1)))
-
-
 def predicted_decrease(g, p, Hp):
     """−m(p)."""
     return -(dot(g, p) + 0.5 * dot(p, Hp))
@@ -40,12 +38,10 @@ def predicted_decrease(g, p, Hp):
 
 def steihaug(g, hessp, precondition, *, radius, max_iter, rtol):
     """Minimise the model within ‖p‖_M ≤ radius; with an infinite radius, plain truncated PCG."""
-    p, r = np.zeros_like(g), g.copy()  # r is the model's gradient, g + H p
-    scratch = np.empty_like(g)
-    y = precondition(r)
-    ry = dot(r, y)
-    d = -y
-    pp = pd = 0.0
+    p, r, d = np.zeros(g.shape), np.array(g, np.float64, order="C"), np.zeros(g.shape)
+    y = precondition(r)  # r is the model's gradient, g + H p
+    ry = turn(r, y, 1.0, d)
+    pp = pd = predicted = 0.0
     dd = ry
     target = rtol**2 * ry
     products = 0
@@ -60,19 +56,16 @@ def steihaug(g, hessp, precondition, *, radius, max_iter, rtol):
             if radius == np.inf:
                 break
             alpha = boundary(pp, pd, dd, radius)
-        p += np.multiply(d, alpha, out=scratch)
-        r += np.multiply(Hd, alpha, out=scratch)
+        advance(alpha, d, Hd, p, r)
         pp += alpha * (2.0 * pd + alpha * dd)
+        predicted += alpha * (ry - 0.5 * alpha * curvature)
         if crosses:
             break
         y = precondition(r)
-        ry, previous = dot(r, y), ry
+        ry, previous = turn(r, y, ry, d), ry
         beta = ry / previous
         pd, dd = beta * (pd + alpha * dd), ry + beta**2 * dd
-        d *= beta
-        d -= y
-    Hp = r - g
-    return Step(p, Hp, float(np.sqrt(pp)), predicted_decrease(g, p, Hp), products)
+    return Step(p, r - g, float(np.sqrt(pp)), float(predicted), products)
 
 
 def boundary(pp, pd, dd, radius):

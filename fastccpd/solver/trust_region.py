@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..kernels.vectors import dot
 from ..model.checks import as_choice, as_count, as_number
 from ..model.result import Status, Trace
-from .pcg import Step, boundary, dot, predicted_decrease, steihaug
+from .pcg import Step, boundary, predicted_decrease, steihaug
 
 STEPS = ("steihaug", "dogleg")
 

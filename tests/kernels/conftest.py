@@ -18,6 +18,7 @@ def fresh(arg):
 
 def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     """Run every kernel through the package's own front doors."""
+    from fastccpd.kernels import vectors
     from scenery import small_case
 
     from fastccpd import Problem
@@ -34,6 +35,10 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     kernels.operator_apply(rng.random((5, shape[0])), factors[0])
     blocks = rng.random((21, rank, rank))
     kernels.block_solve(kernels.block_cholesky(blocks @ blocks.transpose(0, 2, 1)), rng.random((21, rank)))
+    a, b, p, r = rng.random((4, 3 * vectors.PIECE + 21))
+    vectors.dot(a, b)
+    vectors.advance(0.5, a, b, p, r)
+    vectors.turn(a, b, 2.0, r)
 
     _, hsi, msi, degradation = small_case(shape=(24, 20, 30), rank=3, noise=0.01)
     objective = CoupledCPD(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)

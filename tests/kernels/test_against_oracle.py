@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import oracle
 import pytest
+from fastccpd.kernels import vectors
 from scipy import sparse
 
 from fastccpd import kernels
@@ -145,6 +146,28 @@ def test_block_solve_leaves_unseen_coordinates_at_zero():
     blocks[0] = np.diag([4.0, 0.0, 1.0])
     x = kernels.block_solve(kernels.block_cholesky(blocks), np.ones((2, 3)))
     np.testing.assert_array_equal(x, [[0.25, 0.0, 1.0], [0.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (8, 1), (31,), (33,), (5, 13), (vectors.PIECE,), (2, vectors.PIECE + 9)])
+def test_vector_steps_match_their_definitions(shape):
+    rng = np.random.default_rng(0)
+    d, Hd, p, r, y = rng.standard_normal((5, *shape))
+    moved = oracle.conjugate_step(0.3, d, Hd, p, r)
+    vectors.advance(0.3, d, Hd, p, r)
+    for result, reference in zip((p, r), moved):
+        assert oracle.ratio(result, reference, 1) < LIMIT
+    size = np.abs(r * y).sum()
+    reference, turned = oracle.conjugate_turn(r, y, 1.7 * size, d)
+    assert vectors.dot(r, y) == vectors.turn(r, y, 1.7 * size, d)
+    assert abs(vectors.dot(r, y) - reference) < LIMIT * np.finfo(float).eps * size
+    assert oracle.ratio(d, turned, 1) < LIMIT
+
+
+def test_vectors_of_any_layout_give_the_same_dot_product():
+    a, b = np.random.default_rng(0).standard_normal((2, 40, 30))
+    assert vectors.dot(np.asfortranarray(a), b[::-1].copy()[::-1]) == vectors.dot(a, b)
+    single = a.astype(np.float32)
+    assert vectors.dot(single, b) == vectors.dot(single.astype(np.float64), b)
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT or numba.config.BOUNDSCHECK), reason="large: for compiled kernels")

@@ -69,7 +69,7 @@ def measure(task):
     # 1000 keeps seeds positive for any SNR that makes sense.
     noise = np.random.default_rng([task.run, round(1000.0 * (task.snr + 1000.0))])
     hsi, msi = (add_noise(image, task.snr, noise) for image in clean)
-    row = asdict(task)
+    row = {**asdict(task), "options": json.loads(json.dumps(task.options))}  # as it will be read from a file
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

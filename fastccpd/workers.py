@@ -1,0 +1,120 @@
+"""A crew of processes of one thread each, for work that falls into independent pieces.
+
+Such work uses the cores best by one piece on each, so kernels and BLAS are told to use one thread. The processes are
+started anew (not forked: a fork does not survive OpenMP) and speak pickle over pipes; both ends are this module, and
+nothing is asked of the caller's main module. A process ends with its input, so that it does not outlive the one that
+feeds it, however that one ends.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from .model.checks import as_count
+
+_ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+def worker_count(workers):
+    """How many processes: as many as asked for, or one for each core that this process may use."""
+    if workers is not None:
+        return as_count(workers, "workers")
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Crew:
+    """Up to `size` processes that call one function of ours; leaving the `with` block ends them, whatever they do.
+
+    `submit(request)` is a future of function(request). An exception that the function raises is raised here, with the
+    process's traceback as a note; a process that dies is a ChildProcessError.
+    """
+
+    def __init__(self, function, size):
+        self._function = function
+        self._pool = ThreadPoolExecutor(size)
+        self._own = threading.local()
+        self._lock = threading.Lock()
+        self._processes = []
+        self._dismissed = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._dismissed = True
+            for process in self._processes:
+                process.kill()
+        self._pool.shutdown(wait=True)
+        for process in self._processes:
+            process.wait()
+            process.stdout.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+
+    def submit(self, request):
+        return self._pool.submit(self._ask, request)
+
+    def _ask(self, request):
+        """The answer of the process of this thread."""
+        if not hasattr(self._own, "process"):
+            with self._lock:
+                if self._dismissed:
+                    raise ChildProcessError("worker: the crew is dismissed")
+                self._own.process = _start(self._function)
+                self._processes.append(self._own.process)
+        process = self._own.process
+        try:
+            pickle.dump(request, process.stdin, protocol=5)
+            process.stdin.flush()
+            answer, error = pickle.load(process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            raise ChildProcessError(f"worker: it ended (exit code {process.wait()}) in its task") from None
+        if error is not None:
+            raise error
+        return answer
+
+
+def _start(function):
+    package = str(Path(__file__).parents[1])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, **dict.fromkeys(_ONE_THREAD, "1")}
+    # `-c`, not `-m`: this module must not be there twice, as itself and as __main__.
+    command = [sys.executable, "-c", f"from {__name__} import serve; serve({function!r})"]
+    # In a session of its own, Ctrl-C reaches the caller alone, who then dismisses the crew.
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+    )
+
+
+def serve(function):
+    """Answer requests on standard input by "module:name" until there are no more."""
+    # Standard output is for answers alone; whatever a library prints goes to standard error.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    module, name = function.split(":")
+    answer = getattr(import_module(module), name)
+    with suppress(EOFError, BrokenPipeError):  # nobody asks, or waits for the answer, any more
+        while True:
+            pickle.dump(_answered(answer, sys.stdin.buffer), answers, protocol=5)
+            answers.flush()
+
+
+def _answered(answer, requests):
+    """(answer, None), or (None, the exception) also where the request itself cannot be read."""
+    try:
+        request = pickle.load(requests)
+        return answer(request), None
+    except EOFError:
+        raise
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        return None, error

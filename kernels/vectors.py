@@ -1,0 +1,134 @@
+"""The vector work of conjugate gradients, each step one pass: vectors of any shape, float64, ignorant of their meaning.
+
+    dot       <a, b>
+    advance   p += alpha d,  r += alpha Hd
+    turn      d = beta d - y,  beta = <r, y> / before
+
+Sums are taken over pieces of a fixed length, added in order: the same bits for any number of threads. (BLAS changes
+its bits with its thread count.)
+"""
+
+import numpy as np
+from numba import prange
+
+from ._arrays import readonly
+from ._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
+from ._jit import device, kernel
+from ._lanes import LANES, fill, load, multiply_add, negate, store
+
+PIECE = 8192
+
+# One number read or written takes about as long as so many flops of a tile.
+_FLOPS_PER_NUMBER = 4.0
+
+
+@device
+def _piece_dot(a, b, first, stop):
+    """<a[first:stop], b[first:stop]>; four vectors of sums, so that no product waits for the one before."""
+    s0, s1, s2, s3 = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
+    step = 4 * LANES
+    whole = first + (stop - first) // step * step
+    for n in range(first, whole, step):
+        s0 = multiply_add(load(a, n), load(b, n), s0)
+        s1 = multiply_add(load(a, n + LANES), load(b, n + LANES), s1)
+        s2 = multiply_add(load(a, n + 2 * LANES), load(b, n + 2 * LANES), s2)
+        s3 = multiply_add(load(a, n + 3 * LANES), load(b, n + 3 * LANES), s3)
+    sums = np.empty(LANES)
+    s0, s2 = multiply_add(fill(1.0), s0, s1), multiply_add(fill(1.0), s2, s3)
+    store(sums, 0, multiply_add(fill(1.0), s0, s2))
+    total = 0.0
+    for n in range(LANES):
+        total += sums[n]
+    for n in range(whole, stop):
+        total += a[n] * b[n]
+    return total
+
+
+@kernel
+def dot_pieces(a, b, sums):
+    """Inner product, piece by piece.
+
+    (n),(n)->(ceil(n / PIECE))
+    sums[m] = sum of a * b over the m-th piece.
+    """
+    for piece in prange(sums.shape[0]):
+        sums[piece] = _piece_dot(a, b, piece * PIECE, min(a.shape[0], (piece + 1) * PIECE))
+
+
+@kernel
+def advance_along(alpha, d, Hd, p, r):
+    """A step along d.
+
+    (),(n),(n)->(n),(n)
+    p += alpha d, r += alpha Hd.
+    """
+    for piece in prange((p.shape[0] + PIECE - 1) // PIECE):
+        step = fill(alpha)
+        stop = min(p.shape[0], (piece + 1) * PIECE)
+        whole = stop - stop % LANES
+        for n in range(piece * PIECE, whole, LANES):
+            store(p, n, multiply_add(step, load(d, n), load(p, n)))
+            store(r, n, multiply_add(step, load(Hd, n), load(r, n)))
+        for n in range(whole, stop):
+            p[n] += alpha * d[n]
+            r[n] += alpha * Hd[n]
+
+
+@kernel
+def turn_direction(r, y, before, d, sums):
+    """The next conjugate direction.
+
+    (n),(n),()->(n),(ceil(n / PIECE))
+    sums as in dot_pieces for r and y, d = (sum of sums / before) d - y.
+    """
+    for piece in prange(sums.shape[0]):
+        sums[piece] = _piece_dot(r, y, piece * PIECE, min(r.shape[0], (piece + 1) * PIECE))
+    beta = _in_order(sums) / before
+    for piece in prange(sums.shape[0]):
+        share = fill(beta)
+        stop = min(d.shape[0], (piece + 1) * PIECE)
+        whole = stop - stop % LANES
+        for n in range(piece * PIECE, whole, LANES):
+            store(d, n, multiply_add(share, load(d, n), negate(load(y, n))))
+        for n in range(whole, stop):
+            d[n] = beta * d[n] - y[n]
+
+
+@device
+def _in_order(sums):
+    total = 0.0
+    for n in range(sums.shape[0]):
+        total += sums[n]
+    return total
+
+
+def _flat(vector):
+    """A vector as the kernels read it; a copy only if it is not float64 in C order."""
+    return readonly(np.ascontiguousarray(vector, np.float64).reshape(-1))
+
+
+def _room(vector):
+    return np.empty(-(-vector.shape[0] // PIECE))
+
+
+def dot(a, b):
+    """<a, b>."""
+    a, b = _flat(a), _flat(b)
+    sums = _room(a)
+    dot_pieces(a, b, sums, work=2 * _FLOPS_PER_NUMBER * a.shape[0], least=LEAST)
+    return sum(sums.tolist())
+
+
+def advance(alpha, d, Hd, p, r):
+    """p += alpha d and r += alpha Hd, in place; p and r are float64 in C order."""
+    work = 6 * _FLOPS_PER_NUMBER * p.size
+    advance_along(float(alpha), _flat(d), _flat(Hd), p.reshape(-1), r.reshape(-1), work=work, least=LEAST)
+
+
+def turn(r, y, before, d):
+    """d = beta d - y in place with beta = <r, y> / before; returns <r, y>. d is float64 in C order."""
+    r, y = _flat(r), _flat(y)
+    sums = _room(r)
+    work = 5 * _FLOPS_PER_NUMBER * d.size
+    turn_direction(r, y, float(before), d.reshape(-1), sums, work=work, least=LEAST)
+    return sum(sums.tolist())
