@@ -24,10 +24,14 @@ def ours(Y, factors):
     return kernels.mttkrp_all(Y, factors)
 
 
-def tensorly_three_modes(Y, factors):
+def tensorly_one_mode(Y, factors, mode):
     from tensorly.tenalg import unfolding_dot_khatri_rao
 
-    return [unfolding_dot_khatri_rao(Y, (None, factors), mode) for mode in range(3)]
+    return unfolding_dot_khatri_rao(Y, (None, factors), mode)
+
+
+def tensorly_three_modes(Y, factors):
+    return [tensorly_one_mode(Y, factors, mode) for mode in range(3)]
 
 
 def pyttb_three_modes(Y, factors):
