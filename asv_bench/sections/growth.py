@@ -65,8 +65,8 @@ def scaling():
 
 def _iteration(shape):
     objective = CoupledCPD(Problem(*pairs.smooth_pair((*shape, _FEW, _RANK))), _RANK)
-    # Two points in turn: at one and the same the objective would remember its pass.
-    points = itertools.cycle([pairs.start_of(shape, _RANK, seed) for seed in range(2)])
+    # Three points in turn: the objective remembers its passes at the last two.
+    points = itertools.cycle([pairs.start_of(shape, _RANK, seed) for seed in range(3)])
 
     def iterate():
         _, z = objective.cost_and_gradient(next(points))

@@ -4,6 +4,7 @@ Every launch that one iteration makes is recorded and made again, many times; th
 """
 
 import itertools
+import string
 
 import numpy as np
 
@@ -62,8 +63,8 @@ def draw(numbers):
     places = np.array([(point["flops"] / point["bytes"], point["flops"] / point["seconds"] / 1e9) for point in points])
     drawn, ((axes,),) = plots.figure(height=5.0)
     left, right = places[:, 0].min() / 2.5, 3.0 * places[:, 0].max()
-    lowest, peak, rate = places[:, 1].min() / 2.0, limits.flops / 1e9, limits.bytes / 1e9
-    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(lowest, 1.8 * max(peak, places[:, 1].max())))
+    lowest, peak, rate = places[:, 1].min() / 1.5, limits.flops / 1e9, limits.bytes / 1e9
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(lowest, 1.5 * max(peak, places[:, 1].max())))
     axes.plot([left, peak / rate, right], [left * rate, peak, peak], color="black", linewidth=1.5)
     handles = {}
     for kernel in dict.fromkeys(point["kernel"] for point in points):
@@ -71,22 +72,27 @@ def draw(numbers):
         mine = [point["kernel"] == kernel for point in points]
         (handles[kernel],) = axes.plot(*places[mine].T, **look)
     plots.label(axes, x="arithmetic intensity (flop / byte)", y="GFLOP/s")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    plots.log_axis(axes, places[:, 1])
     axes.grid(alpha=0.3, linewidth=0.5, which="both")
     plots.legend(drawn, list(handles.values()), list(handles))
-    ranks = ", ".join(f"{rank} in {shape}" for shape, rank in _problems(points))
-    plots.heading(drawn, f"Kernels of one iteration under the roof of this machine (float64; rank {ranks})")
+    letters = _letters(points)
+    told = ", ".join(f"{letter}: {shape} R={rank}" for (shape, rank), letter in letters.items())
+    plots.heading(drawn, f"Kernels of one iteration under the machine's roof, float64\n{told}")
+    # Names are placed by where everything stands: from here on nothing may move.
     drawn.draw_without_rendering()
+    drawn.set_layout_engine("none")
     axes.text(right / 1.1, 1.05 * peak, f"DGEMM {peak:.0f} GFLOP/s", ha="right", fontsize=plots.LABEL_SIZE)
     _write_along(axes, max(left, lowest / rate), rate, f"triad {rate:.0f} GB/s")
-    _name_points(drawn, axes, places, [point["shape"] for point in points])
+    names = [letters.get((point["shape"], point["rank"]), point["shape"]) for point in points]
+    _name_points(drawn, axes, places, names)
     return drawn
 
 
-def _problems(points):
-    """(shape, rank) of the scenes, in their order: those of the points that are not one image's."""
-    return dict.fromkeys((point["shape"], point["rank"]) for point in points if point["kernel"] != "MTTKRP")
+def _letters(points):
+    """{(shape, rank): letter} of the scenes; an MTTKRP, which sees one image, is known by that image's shape."""
+    scenes = dict.fromkeys((point["shape"], point["rank"]) for point in points if point["kernel"] != "MTTKRP")
+    return dict(zip(scenes, string.ascii_uppercase))
 
 
 def _write_along(axes, start, rate, text):
@@ -100,40 +106,27 @@ def _write_along(axes, start, rate, text):
 
 
 def _name_points(drawn, axes, places, names):
-    """A name beside each point, where it covers neither a point nor a line nor a name; far ones have a thin line."""
+    """A name beside each point, where it covers neither a point nor the roof nor another name."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 
     from fastccpd import plots
 
     renderer = FigureCanvasAgg(drawn).get_renderer()
-    inside = axes.get_window_extent(renderer)
     centres = axes.transData.transform(places)
     roof = itertools.pairwise(axes.transData.transform(axes.lines[0].get_xydata()))
-    taken = [Bbox([centre - 5.0, centre + 5.0]) for centre in centres]
+    taken = [Bbox([point - 2.0, point + 2.0]) for ends in roof for point in np.linspace(*ends, 300)]
+    taken += [Bbox([centre - 5.0, centre + 5.0]) for centre in centres]
     taken += [text.get_window_extent(renderer) for text in axes.texts]
-    taken += [box for start, stop in roof for box in _along(start, stop)]
-    around = np.radians(np.arange(0.0, 360.0, 15.0))
-    for n in np.argsort(centres[:, 1]):
-        text = axes.text(*centres[n], names[n], transform=None, va="center", fontsize=plots.TICK_SIZE)
-        for distance, angle in itertools.product(range(9, 150, 4), around):
-            end = centres[n] + distance * np.array([np.cos(angle), np.sin(angle)])
-            text.set(position=end, ha="left" if end[0] > centres[n][0] else "right")
-            box = text.get_window_extent(renderer).padded(1.0)
-            leader = list(_along(centres[n] + (end - centres[n]) * 6.0 / distance, end)) if distance > 13 else []
-            fits = all(inside.contains(*corner) for corner in box.corners())
-            if fits and not any(part.count_overlaps(taken) for part in (box, *leader)):
+    directions = [(np.cos(angle), np.sin(angle)) for angle in np.radians(np.arange(0.0, 360.0, 15.0))]
+    # Long names first: short ones find a place anywhere.
+    for n in sorted(range(len(names)), key=lambda n: -len(names[n])):
+        text = axes.annotate(names[n], places[n], (0.0, 0.0), textcoords="offset pixels", va="center",
+                             fontsize=plots.TICK_SIZE)  # fmt: skip
+        for distance, (right, up) in itertools.product(range(8, 40, 2), directions):
+            text.set(position=(distance * right, distance * up), ha="left" if right > 0.0 else "right")
+            box = text.get_window_extent(renderer)
+            if not box.count_overlaps(taken):
                 break
-        ends = axes.transData.inverted().transform([centres[n], end])
-        text.set(position=ends[1], transform=axes.transData)
-        if leader:
-            axes.plot(*ends.T, color="0.5", linewidth=0.5, zorder=1.0)
-        taken += [box, *leader]
-
-
-def _along(start, stop):
-    """Small boxes along a line, for names to keep off."""
-    from matplotlib.transforms import Bbox
-
-    steps = max(2, int(np.hypot(*(stop - start)) / 2.0))
-    return (Bbox([point - 1.0, point + 1.0]) for point in np.linspace(start, stop, steps))
+        text.set(position=np.multiply((right, up), distance * 72.0 / drawn.dpi), anncoords="offset points")
+        taken.append(box)
