@@ -1,17 +1,10 @@
 """Kernels beside their rivals, timed by `pytest --benchmark-enable --benchmark-only tests/benchmarks`."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
+import asv_folder
 import numpy as np
 import pytest
 
-_FILE = Path(__file__).parents[2] / "asv_bench" / "benchmarks" / "rivals.py"
-_SPEC = importlib.util.spec_from_file_location("rivals", _FILE)
-rivals = importlib.util.module_from_spec(_SPEC)
-sys.modules["rivals"] = rivals
-_SPEC.loader.exec_module(rivals)
+rivals = asv_folder.module("benchmarks.rivals")
 
 SHAPES = [name for name in rivals.SHAPES if "1024" not in name]
 ANSWERS = [way for way in rivals.THREE_MODES if way != "two bare GEMMs"]
