@@ -38,7 +38,7 @@ def threads():
 
         ways = {str(count): lambda count=count, run=run: run(count) for count in sorted({1, most})}
         try:
-            numbers[name] = least_times(ways, 5, burst=1)
+            numbers[name] = least_times(ways, 5)
         finally:
             numba.set_num_threads(most)
     rows = [[name, f"{times['1']:.3f}", f"{times[str(most)]:.3f}", f"{times['1'] / times[str(most)]:.2f}×"]
@@ -123,7 +123,7 @@ def many():
         "one after the other": lambda: [fastccpd.fuse(*pair, degradation, **options) for pair in couples],
         "at once": lambda: list(fastccpd.fuse_many(couples, degradation, **options)),
     }
-    times = least_times(ways, 3, burst=1)
+    times = least_times(ways, 3)
     rates = [f"{len(couples) / times[name]:.0f}" for name in ways]
     rows = [["10x11x60 / 40x44x6 R=10", *rates, f"{times['one after the other'] / times['at once']:.2f}×"]]
     yield Table("many", ["64 fusions, a second", "`fuse`, one after the other", "`fuse_many`", "gain"], rows, times)
