@@ -43,6 +43,10 @@ _KERNELS = {
 }  # fmt: skip
 
 
+# The part of kernels that work on the solver's vectors, and know no tensors: CG's own time, counted by its steps.
+CG = "CG vectors"
+
+
 class Count(NamedTuple):
     """One launch: whose part it is, of which shape, its flops and bytes."""
 
@@ -56,7 +60,7 @@ def count(kernel, args, rank):
     """The `Count` of a launch; without flops and bytes for a kernel that is not in the table."""
     work = _KERNELS.get(kernel.__name__)
     if work is None:
-        return Count(kernel.__name__, "", 0.0, 0.0)
+        return Count(CG if _function(kernel).__module__.endswith(".vectors") else kernel.__name__, "", 0.0, 0.0)
     named = dict(zip(_parameters(kernel), args))
     moved = sum(_bytes(name, named[name]) for name in work.arrays.split())
     shape = "×".join(map(str, named["Y"].shape)) if "Y" in named else ""
@@ -70,7 +74,12 @@ def _bytes(name, array):
 
 @cache
 def _parameters(kernel):
-    return tuple(inspect.signature(getattr(kernel.serial, "py_func", kernel.serial)).parameters)
+    return tuple(inspect.signature(_function(kernel)).parameters)
+
+
+def _function(kernel):
+    """The Python function; with the JIT off it is the kernel's own."""
+    return getattr(kernel.serial, "py_func", kernel.serial)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from fastccpd.solver import trust_region
 from fastccpd.solver.coupled_cpd import CoupledCPD
 
 from ..benchmarks import pairs, solvers
-from ..counting import count, vectors_of_cg, watching
+from ..counting import CG, count, vectors_of_cg, watching
 from ..measuring import Limits, Table, seconds_of
 
 _COLUMNS = ["seconds", "of the whole", "calls", "GFLOP", "GB", "GFLOP/s", "GB/s", "of the limit"]
@@ -109,23 +109,23 @@ class _Watch:
             self._counts[key] = count(kernel, args, self.rank)
         counted = self._counts[key]
         part = f"{counted.part}, {counted.shape}" if counted.shape else counted.part
-        spent = self.parts[part]
-        spent.calls += 1
-        spent.flops += counted.flops
-        spent.bytes += counted.bytes
+        if part != CG:
+            self._add(part, 1, counted.flops, counted.bytes)
         return self.timed(part, lambda: launch(kernel, *args, **sharing))
 
     def _steps(self, steihaug):
         def call(g, *args, **options):
-            step = self.timed("CG vectors", lambda: steihaug(g, *args, **options))
-            flops, moved = vectors_of_cg(step.products, g.size)
-            spent = self.parts["CG vectors"]
-            spent.calls += step.products
-            spent.flops += flops
-            spent.bytes += moved
+            step = self.timed(CG, lambda: steihaug(g, *args, **options))
+            self._add(CG, step.products, *vectors_of_cg(step.products, g.size))
             return step
 
         return call
+
+    def _add(self, part, calls, flops, moved):
+        spent = self.parts[part]
+        spent.calls += calls
+        spent.flops += flops
+        spent.bytes += moved
 
     def _around(self, method):
         """What the objective does around its kernels is not the CG loop's."""
