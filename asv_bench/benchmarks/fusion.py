@@ -1,4 +1,4 @@
-"""What a user waits for: whole fusions, iterations and how they grow, the start of a new process. Run by asv.
+"""What a user waits for: whole fusions, the start of a new process. Run by asv.
 
 Everything runs on synthetic scenes, so that nothing but the package is needed. Kernels are compiled in `setup`.
 """
@@ -9,11 +9,9 @@ import time
 
 import numpy as np
 
-from fastccpd import Problem, fuse, fuse_many
+from fastccpd import fuse, fuse_many
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
 from fastccpd.methods import names
-from fastccpd.solver.coupled_cpd import CoupledCPD
-from fastccpd.solver.trust_region import Options, minimize
 
 
 def observed(shape, snr=20.0):
@@ -50,26 +48,6 @@ class Fusions:
 
     def track_hessp_products(self, method):
         return int(np.sum(self.result.trace.cg_iterations))
-
-
-class Iterations:
-    """Ten iterations of the solver: how they grow with pixels, bands and rank."""
-
-    sizes = ((80, 84, 204, 30), (144, 144, 200, 30), (144, 144, 200, 60), (256, 256, 100, 30), (512, 512, 100, 30),
-             (256, 256, 200, 30), (256, 256, 100, 60))  # fmt: skip
-    params = (sizes,)
-    param_names = ("rows, columns, bands, rank",)
-    timeout = 300
-
-    def setup(self, size):
-        *shape, rank = size
-        self.problem = Problem(*observed(tuple(shape))[1:])
-        self.rank = rank
-        self.x0 = np.random.default_rng(0).uniform(0.3, 1.0, (sum(shape), rank)) * rank ** (-1 / 6)
-        self.time_ten(size)
-
-    def time_ten(self, size):
-        minimize(CoupledCPD(self.problem, self.rank), self.x0, Options(max_iter=10, ftol=0.0))
 
 
 class ColdStart:

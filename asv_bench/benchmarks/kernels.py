@@ -3,29 +3,39 @@
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from fastccpd import kernels
+
 from . import rivals
 
 
 class MTTKRP:
     """All three modes of one tensor."""
 
-    ways = ("fastccpd", "tensorly", "pyttb", "khatri-rao + gemm", "two bare gemms")
-    params = (list(rivals.SHAPES), ways, ["float64", "float32"])
+    params = (list(rivals.SHAPES), list(rivals.THREE_MODES), ["float64", "float32"])
     param_names = ("shape", "way", "dtype")
 
     def setup(self, shape, way, dtype):
-        self.case = rivals.tensor_and_factors(rivals.SHAPES[shape], np.dtype(dtype))
-        self.call = {
-            "fastccpd": rivals.ours,
-            "tensorly": rivals.tensorly_three_modes,
-            "pyttb": rivals.pyttb_three_modes,
-            "khatri-rao + gemm": rivals.khatri_rao_gemm,
-            "two bare gemms": rivals.TwoGemms(*self.case),
-        }[way]
-        self.call(*self.case)
+        case = rivals.tensor_and_factors(rivals.SHAPES[shape], np.dtype(dtype))
+        self.call = rivals.THREE_MODES[way](*case)
+        self.call()
 
     def time_three_modes(self, shape, way, dtype):
-        self.call(*self.case)
+        self.call()
+
+
+class OneMode:
+    """One mode at a time, as other packages ask for it."""
+
+    params = (list(rivals.SHAPES), [0, 1, 2], ["fastccpd", "tensorly"])
+    param_names = ("shape", "mode", "way")
+
+    def setup(self, shape, mode, way):
+        self.case = rivals.tensor_and_factors(rivals.SHAPES[shape])
+        self.call = {"fastccpd": kernels.mttkrp, "tensorly": rivals.tensorly_one_mode}[way]
+        self.call(*self.case, mode)
+
+    def time_mttkrp(self, shape, mode, way):
+        self.call(*self.case, mode)
 
 
 class HessianProduct:
@@ -54,4 +64,4 @@ class Memory:
         self.case = rivals.tensor_and_factors((2000, 2000, 6, 100))
 
     def peakmem_three_modes(self):
-        rivals.ours(*self.case)
+        kernels.mttkrp_all(*self.case)

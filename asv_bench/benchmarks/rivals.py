@@ -18,23 +18,10 @@ def tensor_and_factors(shape, dtype=np.float64):
     return rng.random((I, J, K)).astype(dtype), [rng.random((n, R)).astype(dtype) for n in (I, J, K)]
 
 
-def ours(Y, factors):
-    from fastccpd import kernels
-
-    return kernels.mttkrp_all(Y, factors)
-
-
-def tensorly_three_modes(Y, factors):
+def tensorly_one_mode(Y, factors, mode):
     from tensorly.tenalg import unfolding_dot_khatri_rao
 
-    return [unfolding_dot_khatri_rao(Y, (None, factors), mode) for mode in range(3)]
-
-
-def pyttb_three_modes(Y, factors):
-    import pyttb
-
-    tensor = pyttb.tensor(Y, copy=False)
-    return [tensor.mttkrp(factors, mode) for mode in range(3)]
+    return unfolding_dot_khatri_rao(Y, (None, factors), mode)
 
 
 def khatri_rao_gemm(Y, factors):
@@ -46,16 +33,39 @@ def khatri_rao_gemm(Y, factors):
     return np.einsum("ijr,jr->ir", T, B), np.einsum("ijr,ir->jr", T, A), flat.T @ W
 
 
-class TwoGemms:
+def _fastccpd(Y, factors):
+    from fastccpd import kernels
+
+    return lambda: kernels.mttkrp_all(Y, factors)
+
+
+def _tensorly(Y, factors):
+    return lambda: [tensorly_one_mode(Y, factors, mode) for mode in range(3)]
+
+
+def _pyttb(Y, factors):
+    import pyttb
+
+    tensor = pyttb.tensor(Y)  # a copy in Fortran order, as pyttb keeps its data
+    return lambda: [tensor.mttkrp(factors, mode) for mode in range(3)]
+
+
+def _two_gemms(Y, factors):
     """Two bare matrix products of the same flops: a bound for any version built on BLAS, not an answer."""
+    I, J, K = Y.shape
+    flat, C = Y.reshape(I * J, K), factors[2]
+    other = np.random.default_rng(1).random((I * J, C.shape[1])).astype(Y.dtype)
+    return lambda: (flat @ C, flat.T @ other)
 
-    def __init__(self, Y, factors):
-        I, J, K = Y.shape
-        self.flat, self.C = Y.reshape(I * J, K), factors[2]
-        self.other = np.random.default_rng(1).random((I * J, factors[0].shape[1])).astype(Y.dtype)
 
-    def __call__(self, Y, factors):
-        return self.flat @ self.C, self.flat.T @ self.other
+# Ways to all three MTTKRPs: each is given the tensor and the factors, and returns a call; what can be, is made ahead.
+THREE_MODES = {
+    "fastccpd": _fastccpd,
+    "tensorly": _tensorly,
+    "pyttb": _pyttb,
+    "Khatri-Rao + GEMM": lambda Y, factors: lambda: khatri_rao_gemm(Y, factors),
+    "two bare GEMMs": _two_gemms,
+}
 
 
 def numpy_hessp(objective):

@@ -85,14 +85,14 @@ class FittedMaps:
 def fit(problem, sigma_H, sigma_M, rng, out_of_time=lambda: False):
     """The `FittedMaps` of a problem whose bands have the noise sigma_H, sigma_M; `rng` draws the disturbance."""
     good_H = None if problem.hsi_valid is None else problem.hsi_valid.all(axis=2)
-    E = _first_spectra(problem.hsi, sigma_H, good_H, problem.msi.shape[2])
+    E = _scaled(_first_spectra(problem.hsi, sigma_H, good_H, problem.msi.shape[2]), problem.hsi, sigma_H, good_H)
     seen = _Seen(problem, E, sigma_H, sigma_M)
     path = _Path(seen)
     path.smooth(_FIRST)
     path.descend(_FOR_SPECTRA)
     path.descend(_FOR_SPECTRA)
-    E = _spectra_of(seen.coarse(path.Z), problem.hsi, sigma_H, good_H)
-    turned = path.Z @ (seen.E.T @ E)
+    E = _scaled(_spectra_of(seen.coarse(path.Z), problem.hsi, sigma_H, good_H), problem.hsi, sigma_H, good_H)
+    turned = path.Z @ (seen.E.T @ np.linalg.pinv(E).T)
     seen = _Seen(problem, E, sigma_H, sigma_M)
     path = _Path(seen, turned @ seen.turn)
     disturbance = seen.disturbance(rng)
@@ -277,6 +277,16 @@ def _first_spectra(hsi, sigma, good, most):
     X = noise._pixels(hsi, good)
     spectrum = noise.spectrum_of(X.T @ X, max(len(X), 1), sigma)
     return spectrum.vectors[:, : max(1, min(spectrum.signals, most))]
+
+
+GAMMA = 0.5
+def _scaled(E, hsi, sigma, good):
+    X = noise._pixels(hsi, good) / sigma
+    W=X-X.mean(axis=0)
+    w,V=np.linalg.eigh(E.T@(W.T@W)@E/len(X))
+    w,V=w[::-1],V[:,::-1]
+    s=np.sqrt(np.maximum(w-1,0.3))
+    return (E@V)*(s/s[0])**GAMMA
 
 
 def _spectra_of(coarse, hsi, sigma, good):

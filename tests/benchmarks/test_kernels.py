@@ -1,48 +1,36 @@
 """Kernels beside their rivals, timed by `pytest --benchmark-enable --benchmark-only tests/benchmarks`."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
+import asv_folder
 import numpy as np
 import pytest
 
-_FILE = Path(__file__).parents[2] / "asv_bench" / "benchmarks" / "rivals.py"
-_SPEC = importlib.util.spec_from_file_location("rivals", _FILE)
-rivals = importlib.util.module_from_spec(_SPEC)
-sys.modules["rivals"] = rivals
-_SPEC.loader.exec_module(rivals)
+rivals = asv_folder.module("benchmarks.rivals")
 
 SHAPES = [name for name in rivals.SHAPES if "1024" not in name]
-WAYS = {
-    "fastccpd": rivals.ours,
-    "khatri-rao + gemm": rivals.khatri_rao_gemm,
-    "tensorly": rivals.tensorly_three_modes,
-    "pyttb": rivals.pyttb_three_modes,
-}
+ANSWERS = [way for way in rivals.THREE_MODES if way != "two bare GEMMs"]
 
 
-def needs(way):
+def call_of(benchmark, way, shape):
+    """The call that this way makes of the shape, and its data."""
     if way in ("tensorly", "pyttb"):
         pytest.importorskip(way, exc_type=ImportError)
+    benchmark.group = f"three MTTKRPs, {shape}"
+    case = rivals.tensor_and_factors(rivals.SHAPES[shape])
+    return rivals.THREE_MODES[way](*case), case
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ANSWERS)
 def test_three_mttkrps(benchmark, shape, way):
-    needs(way)
-    Y, factors = rivals.tensor_and_factors(rivals.SHAPES[shape])
-    benchmark.group = f"three MTTKRPs, {shape}"
-    results = benchmark(WAYS[way], Y, factors)
-    for result, reference in zip(results, rivals.khatri_rao_gemm(Y, factors), strict=True):
+    call, case = call_of(benchmark, way, shape)
+    for result, reference in zip(benchmark(call), rivals.khatri_rao_gemm(*case), strict=True):
         np.testing.assert_allclose(result, reference, rtol=1e-9)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_two_bare_gemms(benchmark, shape):
-    Y, factors = rivals.tensor_and_factors(rivals.SHAPES[shape])
-    benchmark.group = f"three MTTKRPs, {shape}"
-    first, second = benchmark(rivals.TwoGemms(Y, factors), Y, factors)
+    call, (Y, factors) = call_of(benchmark, "two bare GEMMs", shape)
+    first, second = benchmark(call)
     assert first.size == Y.shape[0] * Y.shape[1] * factors[0].shape[1]
     assert second.shape == factors[2].shape
 

@@ -1,0 +1,111 @@
+"""What each kernel has to do: flops and bytes, from the arguments of a launch.
+
+Flops are those of the algorithm at the true rank, not those spent on padding. Of the bytes every input and output
+counts once, scratch never: what must come from memory if nothing is in a cache. Kernels are watched from outside.
+"""
+
+import inspect
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from fastccpd.kernels import _jit
+
+
+class Work(NamedTuple):
+    """A kernel's part in a run, its flops by (arguments, rank), and the arrays it must read or write."""
+
+    part: str
+    flops: Callable
+    arrays: str
+
+
+def _operators(a, rank):
+    return 2.0 * rank * sum(a[name].size for name in ("values", "back_values") if name in a)
+
+
+_KERNELS = {
+    "mttkrp_add": Work("MTTKRP", lambda a, R: 4.0 * a["Y"].size * R, "Y A B C M0 M1 M2"),
+    "see": Work("factors seen, Gramians", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values u U S Q"),
+    "gradient": Work("gradient", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values U Q M out"),
+    "hessian": Work(
+        "H z", lambda a, R: _operators(a, R) + 6.0 * len(a["U"]) * R**2,
+        "values back_values U S Q slope diagonal z out",
+    ),
+    "factor_scaled_blocks": Work(
+        "preconditioner, factor", lambda a, R: len(a["slope"]) * (R**3 / 3.0 + 3.0 * R**2), "Q slope diagonal L"
+    ),
+    "solve_blocks": Work("preconditioner, solve", lambda a, R: 2.0 * len(a["b"]) * R**2, "L b x"),
+    "residual_sums": Work("streamed residual", lambda a, R: a["Y"].size * (2.0 * R + 3.0), "Y A B Ct"),
+    "render": Work("rendering", lambda a, R: 2.0 * a["out"].size * R, "A B Ct out"),
+}  # fmt: skip
+
+
+# The part of kernels that work on the solver's vectors, and know no tensors: CG's own time, counted by its steps.
+CG = "CG vectors"
+
+
+class Count(NamedTuple):
+    """One launch: whose part it is, of which shape, its flops and bytes."""
+
+    part: str
+    shape: str
+    flops: float
+    bytes: float
+
+
+def count(kernel, args, rank):
+    """The `Count` of a launch; without flops and bytes for a kernel that is not in the table."""
+    work = _KERNELS.get(kernel.__name__)
+    if work is None:
+        return Count(CG if _function(kernel).__module__.endswith(".vectors") else kernel.__name__, "", 0.0, 0.0)
+    named = dict(zip(_parameters(kernel), args))
+    moved = sum(_bytes(name, named[name]) for name in work.arrays.split())
+    shape = "×".join(map(str, named["Y"].shape)) if "Y" in named else ""
+    return Count(work.part, shape, float(work.flops(named, rank)), float(moved))
+
+
+def _bytes(name, array):
+    # Of the preconditioner's blocks, L, the lower triangles are read and written.
+    return array.nbytes / 2 if name == "L" else array.nbytes
+
+
+@cache
+def _parameters(kernel):
+    return tuple(inspect.signature(_function(kernel)).parameters)
+
+
+def _function(kernel):
+    """The Python function; with the JIT off it is the kernel's own."""
+    return getattr(kernel.serial, "py_func", kernel.serial)
+
+
+@contextmanager
+def watching(see):
+    """Within the context, every launch of a kernel is made by `see(launch, kernel, args, sharing)`."""
+    original = _jit.Kernel.__call__
+    _jit.Kernel.__call__ = lambda kernel, *args, **sharing: see(original, kernel, args, sharing)
+    try:
+        yield
+    finally:
+        _jit.Kernel.__call__ = original
+
+
+def launches_of(run):
+    """[(kernel, args, sharing)] of a call, to be looked at or launched again."""
+    seen = []
+
+    def see(launch, kernel, args, sharing):
+        seen.append((kernel, args, sharing))
+        return launch(kernel, *args, **sharing)
+
+    with watching(see):
+        run()
+    return seen
+
+
+def vectors_of_cg(steps, size):
+    """(flops, bytes) of two sums and three updates a CG step, on float64 vectors."""
+    return 10.0 * steps * size, 13.0 * steps * size * np.float64().nbytes

@@ -1,0 +1,132 @@
+"""Clocks for a noisy machine, the machine's limits, and tables of what was measured."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+_ROOT = Path(__file__).resolve().parents[1]
+_BURST = 5
+_LONG = 0.1
+
+
+class Table(NamedTuple):
+    """What a section yields: rows to print, below their head, and all the numbers for the JSON file."""
+
+    name: str
+    head: list[str]
+    rows: list[list[str]]
+    numbers: Any
+
+    def __str__(self):
+        lines = [self.head, ["---"] * len(self.head), *self.rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def least_times(ways, rounds, threads=(1,)):
+    """{name: least seconds}; the ways take turns, burst after burst, at each BLAS thread count.
+
+    In a burst each way finds its own data in the cache, and a busy moment of the machine meets them all. What takes
+    long needs no bursts.
+    """
+    best = dict.fromkeys(ways, np.inf)
+    for way in ways.values():  # compiled, if need be
+        way()
+    for count in threads:
+        with threadpool_limits(count, user_api="blas"):
+            bursts = {name: _BURST if seconds_of(way) < _LONG else 1 for name, way in ways.items()}
+            for _ in range(rounds):
+                for name, way in ways.items():
+                    best[name] = min(best[name], *(seconds_of(way) for _ in range(bursts[name])))
+    return best
+
+
+def seconds_of(way):
+    """Wall-clock seconds of one call."""
+    start = time.perf_counter()
+    way()
+    return time.perf_counter() - start
+
+
+def blas_threads():
+    """Every BLAS thread count there is: a rival is taken at its best."""
+    return range(1, cores() + 1)
+
+
+def cores():
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+@numba.njit(parallel=True)
+def _triad(a, b, c):
+    for i in numba.prange(a.shape[0]):
+        a[i] = b[i] + 3.0 * c[i]
+
+
+class Limits(NamedTuple):
+    """What the machine can do at most, measured: float64 flops and bytes of memory a second."""
+
+    flops: float
+    bytes: float
+
+    @classmethod
+    def measured(cls, size=2048, length=8_000_000):
+        """By a large DGEMM at its best thread count, and by STREAM's triad on arrays far larger than the caches."""
+        X, Y, Z = np.ones((size, size)), np.ones((size, size)), np.empty((size, size))
+        gemm = least_times({"gemm": lambda: np.matmul(X, Y, out=Z)}, 6, blas_threads())["gemm"]
+        a, b, c = (np.ones(length) for _ in range(3))
+        triad = least_times({"triad": lambda: _triad(a, b, c)}, 4)["triad"]
+        return cls(2.0 * size**3 / gemm, 3.0 * a.nbytes / triad)
+
+    def least_seconds(self, flops, moved):
+        """The roofline: no faster than the arithmetic, nor than the memory, allows."""
+        return max(flops / self.flops, moved / self.bytes)
+
+    def __str__(self):
+        return f"{self.flops / 1e9:.0f} GFLOP/s (DGEMM) and {self.bytes / 1e9:.1f} GB/s (triad)"
+
+
+def child(script, *arguments, **environment):
+    """What a new Python process with this script prints, as JSON; it runs where this package is found."""
+    settings = {**os.environ, "PYTHONPATH": str(_ROOT), **environment}
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    done = subprocess.run(command, env=settings, cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
+
+
+def machine():
+    """The processor, its cores, and the versions of all that takes part."""
+    names = ("fastccpd", "numpy", "scipy", "numba", "llvmlite", "tensorly", "pyttb")
+    return {
+        "processor": _processor(),
+        "cores": cores(),
+        "numba threads": numba.config.NUMBA_NUM_THREADS,
+        "wait policy": os.environ.get("OMP_WAIT_POLICY", "unset"),
+        "blas": sorted({f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()
+                        for pool in threadpool_info() if pool["user_api"] == "blas"}),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in names}},
+    }  # fmt: skip
+
+
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _version(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

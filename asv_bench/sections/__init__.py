@@ -1,0 +1,13 @@
+"""What `python -m asv_bench.compare` can measure: each section is a function that yields tables as they are done."""
+
+from .cold import cold
+from .growth import many, memory, scaling, threads
+from .kernels import kernels, single
+from .profile import profile
+from .roofline import roofline
+from .solvers import solvers
+
+SECTIONS = {
+    section.__name__: section
+    for section in (kernels, single, roofline, profile, solvers, threads, scaling, memory, many, cold)
+}

@@ -1,0 +1,129 @@
+"""How time and memory grow: with threads, with pixels and bands, with the size of the scene, with many scenes."""
+
+import itertools
+
+import numba
+import numpy as np
+
+import fastccpd
+from fastccpd import Problem
+from fastccpd.solver.coupled_cpd import CoupledCPD
+from fastccpd.solver.trust_region import Options, minimize
+
+from ..benchmarks import pairs, solvers
+from ..measuring import Table, child, least_times
+
+_ROWS_COLUMNS_BANDS = [(256, 256, 100), (512, 512, 100), (1024, 1024, 100), (2048, 2048, 100)]
+_BANDS = [(512, 512, 50), (512, 512, 100), (512, 512, 200), (512, 512, 400)]
+_FEW, _RANK = 8, 30
+
+
+def threads():
+    """Iterations of the solver on all threads, against one."""
+    most = numba.config.NUMBA_NUM_THREADS
+    *_, large_rank = pairs.LARGE
+    cases = {
+        "Salinas R=30, 60 iterations": (lambda: solvers.problem_of("salinas-a", 5.0), 30, 60),
+        "Indian Pines R=30, 60 iterations": (lambda: solvers.problem_of("indian-pines", 30.0), 30, 60),
+        "256x256x200 / 1024x1024x8 R=64, 10 iterations": (_large, large_rank, 10),
+    }
+    numbers = {}
+    for name, (problem_of, rank, iterations) in cases.items():
+        problem = problem_of()
+        x0, options = pairs.start_of(problem.sri_shape, rank), Options(max_iter=iterations, ftol=0.0)
+
+        def run(count, problem=problem, rank=rank, x0=x0, options=options):
+            numba.set_num_threads(count)
+            minimize(CoupledCPD(problem, rank), x0, options)
+
+        ways = {str(count): lambda count=count, run=run: run(count) for count in sorted({1, most})}
+        try:
+            numbers[name] = least_times(ways, 5)
+        finally:
+            numba.set_num_threads(most)
+    rows = [[name, f"{times['1']:.3f}", f"{times[str(most)]:.3f}", f"{times['1'] / times[str(most)]:.2f}×"]
+            for name, times in numbers.items()]  # fmt: skip
+    yield Table("threads", ["seconds", "one thread", f"{most} threads", "gain"], rows, numbers)
+
+
+def _large():
+    return Problem(*pairs.smooth_pair(pairs.LARGE))
+
+
+def scaling():
+    """One iteration's work (a pass over the data, the gradient, the preconditioner, four CG steps) as scenes grow."""
+    numbers, rows = {}, []
+    for axis, shapes in (("pixels", _ROWS_COLUMNS_BANDS), ("bands", _BANDS)):
+        seconds = [_iteration(shape) for shape in shapes]
+        sizes = [shape[0] * shape[1] if axis == "pixels" else shape[2] for shape in shapes]
+        slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+        numbers[axis] = {"shapes": shapes, "seconds": seconds, "exponent": slope}
+        listed = ", ".join(f"{'×'.join(map(str, s))}: {1e3 * t:.1f} ms" for s, t in zip(shapes, seconds))
+        rows.append([axis, listed, f"{slope:.2f}"])
+    yield Table("scaling", [f"R={_RANK}, {_FEW} multispectral bands", "one iteration", "exponent"], rows, numbers)
+
+
+def _iteration(shape):
+    objective = CoupledCPD(Problem(*pairs.smooth_pair((*shape, _FEW, _RANK))), _RANK)
+    # Three points in turn: the objective remembers its passes at the last two.
+    points = itertools.cycle([pairs.start_of(shape, _RANK, seed) for seed in range(3)])
+
+    def iterate():
+        _, z = objective.cost_and_gradient(next(points))
+        for _ in range(4):
+            z = objective.hessp(objective.precondition(z))
+            z /= np.abs(z).max()
+
+    return least_times({"iteration": iterate}, 4)["iteration"]
+
+
+_PEAK = """
+import json, sys
+from pathlib import Path
+import numpy as np
+import fastccpd
+from fastccpd.imaging import preset, response_from_groups
+rows, columns, bands, few, rank = map(int, sys.argv[1:])
+PM = response_from_groups([slice(n * bands // few, (n + 1) * bands // few) for n in range(few)], bands)
+
+def resident(what):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(what))
+
+def pair(rows, columns):
+    degradation = preset("stereo", (rows, columns, bands), PM)
+    shapes = (rows // 4, columns // 4, bands), (rows, columns, few)
+    return *(np.random.default_rng(0).random(shape) for shape in shapes), degradation
+
+fastccpd.fuse(*pair(128, 128), rank=rank, max_iter=2)
+large = pair(rows, columns)
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+fastccpd.fuse(*large, rank=rank, max_iter=4)
+print(json.dumps({"peak": resident("VmHWM") - before, "inputs": sum(image.nbytes for image in large[:2]),
+                  "resident before": before, "estimate": fastccpd.memory_needed(*large[:2], rank=rank)}))
+"""
+
+
+def memory():
+    """What a fusion adds to the resident memory of its process, beside imports, compiled kernels and the images."""
+    numbers = child(_PEAK, *pairs.LARGE)
+    megabytes = [f"{numbers[name] / 1e6:.0f} MB" for name in ("inputs", "peak", "estimate")]
+    rows = [["256x256x200 / 1024x1024x8 R=64", *megabytes]]
+    yield Table("memory", ["float64", "images", "peak beside them", "`memory_needed`"], rows, numbers)
+
+
+def many():
+    """Sixty-four small fusions, at once and one after the other."""
+    if not hasattr(fastccpd, "fuse_many"):
+        return
+    *images, degradation = zip(*(pairs.smooth_pair((40, 44, 60, 6, 8), 20.0, seed) for seed in range(64)))
+    couples, degradation, options = list(zip(*images)), degradation[0], {"rank": 10, "max_iter": 40}
+    ways = {
+        "one after the other": lambda: [fastccpd.fuse(*pair, degradation, **options) for pair in couples],
+        "at once": lambda: list(fastccpd.fuse_many(couples, degradation, **options)),
+    }
+    times = least_times(ways, 3)
+    rates = [f"{len(couples) / times[name]:.0f}" for name in ways]
+    rows = [["10x11x60 / 40x44x6 R=10", *rates, f"{times['one after the other'] / times['at once']:.2f}×"]]
+    yield Table("many", ["64 fusions, a second", "`fuse`, one after the other", "`fuse_many`", "gain"], rows, times)

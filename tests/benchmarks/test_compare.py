@@ -1,0 +1,111 @@
+"""The side-by-side runner: its counts, its tables, its files. That it runs, not how fast."""
+
+import json
+import os
+
+import asv_folder
+import numpy as np
+import pytest
+
+from fastccpd import kernels
+
+compare = asv_folder.module("compare")
+counting = asv_folder.module("counting")
+measuring = asv_folder.module("measuring")
+pairs = asv_folder.module("benchmarks.pairs")
+sections = asv_folder.module("sections")
+profile = asv_folder.module("sections.profile")
+roofline = asv_folder.module("sections.roofline")
+
+LIMITS = measuring.Limits(flops=1e11, bytes=2.5e10)
+
+
+def test_an_mttkrp_counts_four_flops_an_entry_and_rank_and_reads_the_tensor_once():
+    Y, factors = np.ones((6, 5, 4)), [np.ones((n, 3)) for n in (6, 5, 4)]
+    ((kernel, args, _),) = counting.launches_of(lambda: kernels.mttkrp_all(Y, factors))
+    counted = counting.count(kernel, args, rank=3)
+    assert (counted.part, counted.shape, counted.flops) == ("MTTKRP", "6×5×4", 4.0 * 6 * 5 * 4 * 3)
+    assert Y.nbytes < counted.bytes < 10 * Y.nbytes
+
+
+def test_every_kernel_of_an_iteration_is_counted():
+    size = (16, 12, 10, 4, 3)
+    for point in roofline._points(size):
+        assert point["flops"] > 0.0, point
+        assert point["bytes"] > 0.0, point
+
+
+def test_a_kernel_that_is_not_in_the_table_is_timed_all_the_same():
+    ((kernel, args, _),) = counting.launches_of(lambda: kernels.gram(np.ones((4, 3))))
+    assert counting.count(kernel, args, rank=3) == ("grams", "", 0.0, 0.0)
+
+
+def test_a_profile_accounts_for_the_whole_run():
+    table = profile._profile_of("small", pairs.smooth_pair((24, 20, 16, 4, 3)), {"rank": 3, "max_iter": 5}, LIMITS)
+    parts = table.numbers["parts"]
+    assert {"H z", "CG vectors", "gradient", "preconditioner, solve", "MTTKRP, 24×20×4", "rest"} <= set(parts)
+    assert sum(part["seconds"] for part in parts.values()) == pytest.approx(table.numbers["seconds"])
+    assert all(part["seconds"] >= 0.0 for part in parts.values())
+    assert parts["MTTKRP, 24×20×4"]["flops"] == parts["MTTKRP, 24×20×4"]["calls"] * 4 * 24 * 20 * 4 * 3
+    assert len({len(row) for row in [table.head, *table.rows]}) == 1
+
+
+def test_the_limit_is_that_of_the_slower_of_arithmetic_and_memory():
+    assert LIMITS.least_seconds(1e11, 1.0) == 1.0
+    assert LIMITS.least_seconds(1.0, 5e10) == 2.0
+
+
+def test_ways_take_turns():
+    calls = []
+    ways = {name: lambda name=name: calls.append(name) for name in "ab"}
+    times = measuring.least_times(ways, rounds=3)
+    bursts = "".join(calls).replace("aaaaa", "A").replace("bbbbb", "B")
+    assert bursts.endswith("ABABAB")
+    assert set(times) == set(ways)
+
+
+def test_a_child_prints_json_with_its_own_environment():
+    script = "import json, os, sys; print(json.dumps([os.environ['COLOUR'], sys.argv[1]]))"
+    assert measuring.child(script, 3, COLOUR="red") == ["red", "3"]
+    assert "COLOUR" not in os.environ
+
+
+def points():
+    """Kernels on scenes, as near to each other as they come."""
+    rng = np.random.default_rng(0)
+    for kernel in ("MTTKRP", "gradient", "H z", "preconditioner, solve"):
+        for shape, rank in (("80×84×204", 30), ("144×144×200", 60), ("1024×1024×200", 64)):
+            seen = f"{shape[:-3]}6" if kernel == "MTTKRP" else shape
+            work = {"flops": 1e9, "bytes": 1e9 / rng.uniform(4.0, 20.0), "seconds": 1e9 / rng.uniform(4e10, 9e10)}
+            yield {"kernel": kernel, "shape": seen, "rank": rank, **work}
+
+
+def test_names_in_the_picture_cover_neither_each_other_nor_a_point():
+    drawn = roofline.draw({"limits": LIMITS._asdict(), "points": list(points())})
+    drawn.draw_without_rendering()
+    (axes,) = drawn.axes
+    renderer = drawn.canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in axes.texts]
+    centres = [axes.transData.transform(place) for line in axes.lines[1:] for place in line.get_xydata()]
+    assert len(boxes) == 12 + 2, "every point has a name, and so have both limits"
+    assert not any(box.count_overlaps(boxes[:n]) for n, box in enumerate(boxes))
+    assert not any(box.contains(*centre) for box in boxes for centre in centres)
+
+
+def test_everything_is_written_with_the_machine_and_the_versions(tmp_path, monkeypatch, capsys):
+    numbers = {"limits": LIMITS._asdict(), "points": list(points())}
+    table = measuring.Table("roofline", ["kernel", "GFLOP/s"], [["H z", "50"]], numbers)
+    monkeypatch.setitem(sections.SECTIONS, "roofline", lambda: iter([table]))
+    compare.main(["roofline", "--json", str(tmp_path / "all.json"), "--picture", str(tmp_path / "roof.png")])
+    assert "| kernel | GFLOP/s |\n| --- | --- |\n| H z | 50 |" in capsys.readouterr().out
+    written = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    assert written["tables"]["roofline"] == {"rows": [{"kernel": "H z", "GFLOP/s": "50"}], "numbers": numbers}
+    assert written["machine"]["processor"]
+    assert written["machine"]["versions"]["numpy"] == np.__version__
+    assert (tmp_path / "roof.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_unknown_section_is_refused_with_the_list_of_them(capsys):
+    with pytest.raises(SystemExit):
+        compare.main(["kernel"])
+    assert "'roofline'" in capsys.readouterr().err
