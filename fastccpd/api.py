@@ -240,11 +240,11 @@ def _fused(order, problem, generators, seed, callback=None):
 def _averaged(result, solutions):
     """`result` with the mean image of all starts; their spread is its uncertainty where the method has none."""
     mean, squares = np.zeros(result.shape), np.zeros(result.shape[:2])
-    for count, solution in enumerate(solutions, start=1):
+    for n, solution in enumerate(solutions, start=1):
         image = replace(result, image=solution.image, maps=solution.maps, factors=solution.factors).sri
         change = image - mean
-        mean += change / count
-        squares += np.square(change).mean(axis=2) * ((count - 1) / count)
+        mean += change / n
+        squares += np.square(change).mean(axis=2) * ((n - 1) / n)
     spread = np.sqrt(squares / (len(solutions) - 1))
     uncertainty = spread if result.uncertainty is None else result.uncertainty
     return replace(result, image=mean.astype(result.dtype), maps=None, uncertainty=uncertainty, combined=len(solutions))

@@ -22,17 +22,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..kernels import reconstruct
 from ..model.checks import as_count, as_number
 from ..model.degradation import Degradation
 from ..model.problem import Maps, Problem
-from ..model.result import Status, Trace
+from ..model.result import Trace
 from ..solver import maps, noise
 from ..solver.coupled_cpd import CoupledCPD
 from ..solver.regularisers import Ridge
-from ..solver.trust_region import Options, State, minimize
+from ..solver.trust_region import Options, minimize
 from ._ccpd_nls import CoupledNLS, given_start, own_scale, random_start
-from .method import Method, Solution, register
+from .method import Method, Progress, Solution, register
 
 # Noise below this part of the signal, 50 dB, is not told from none: scenes have that much detail of their own.
 _QUIETEST = 10.0**-2.5
@@ -80,40 +79,37 @@ class NNCCPDAuto(Method):
     def solve(self, problem, *, rng, callback=None, time_limit=None):
         began = time.perf_counter()
 
-        def left():
+        def time_left():
             return math.inf if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
 
-        sigmas = _noise(problem)
-        # The probe of the risk is the same for every start: so are the maps.
+        sigmas = (noise.of_many_bands(problem.hsi, problem.hsi_valid),
+                  noise.of_few_bands(problem.msi, problem.msi_valid))  # fmt: skip
+        # The probe of the risk is the same for every start, and so are the maps.
         fitted = maps.fit(problem, *map(_audible, sigmas, (problem.hsi, problem.msi)), np.random.default_rng(0),
-                          out_of_time=lambda: left() == 0.0)  # fmt: skip
-        run = _Run(callback, self, left)
+                          out_of_time=lambda: time_left() == 0.0)  # fmt: skip
+        run = _Run(self, callback, time_left)
         clean = _clean(problem, fitted)
         x0 = random_start(clean, self.rank, "square", rng)
         factors = run.fit(clean, x0, [Ridge(self.ridge)] if self.ridge else ())
         alone = self._alone(problem, sigmas, fitted, factors, run)
-        shown = None if alone is not None or not self.remainder else Maps(fitted.Z, fitted.spectra)
-        factors = alone or factors
+        shown = Maps(fitted.Z, fitted.spectra) if self.remainder and alone is None else None
+        factors = factors if alone is None else alone
         return Solution(
-            status=run.state.status, cost=_misfit(problem, factors), n_iter=run.state.n_iter, trace=run.trace(),
-            factors=factors, maps=shown, uncertainty=fitted.deviation, noise=sigmas,
-            effective_rank=effective_rank(factors),
+            status=run.status, cost=_misfit(problem, factors), n_iter=run.n_iter, trace=run.trace, factors=factors,
+            maps=shown, uncertainty=fitted.deviation, noise=sigmas, effective_rank=effective_rank(factors),
         )  # fmt: skip
 
     def _alone(self, problem, sigmas, fitted, factors, run):
         """The decomposition of the given images, where it explains them to their noise at a lower risk; else None."""
         degrees = (sum(problem.sri_shape) - 2) * self.rank
-        if not run.state.status.converged or degrees >= fitted.risk:
+        if not run.status.converged or degrees >= fitted.risk:
             return None
-        weights = [1.0 / float(np.mean(sigma**2)) for sigma in sigmas]
-        scale = own_scale(problem)
-        relative = tuple(w / max(weights) for w in weights)
-        x0 = given_start(factors, problem, self.rank, "square", scale)
-        better = run.fit(problem, x0, (), relative)
-        misfit = 2.0 * run.state.cost * scale**2 * max(weights)
-        size = sum(image.size if valid is None else int(valid.sum())
-                   for image, valid in ((problem.hsi, problem.hsi_valid), (problem.msi, problem.msi_valid)))  # fmt: skip
-        return better if misfit <= size and misfit - size + 2.0 * degrees < fitted.risk else None
+        by_noise = [1.0 / float(np.mean(np.square(sigma))) for sigma in sigmas]
+        weights = tuple(weight / max(by_noise) for weight in by_noise)
+        x0 = given_start(factors, problem, self.rank, "square", own_scale(problem))
+        better = run.fit(problem, x0, weights=weights)
+        excess = 2.0 * run.cost * max(by_noise) - problem.n_data
+        return better if excess <= 0.0 and excess + 2.0 * degrees < fitted.risk else None
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         (I, J, bands), K = msi_shape, hsi_shape[2]
@@ -125,44 +121,33 @@ class NNCCPDAuto(Method):
 class _Run:
     """The solver's run over one objective after the other: iterations, trace and callback go on."""
 
-    def __init__(self, callback, method, left):
-        self.method, self.left = method, left
-        self.state, self.costs = State(np.empty(0)), []
-        self._callback, self._shown = callback, -1
+    def __init__(self, method, callback, time_left):
+        self.method, self.callback, self.time_left = method, callback, time_left
+        self.began = time.perf_counter()
+        self.trace, self.status, self.cost = Trace(), None, np.nan
 
-    def fit(self, problem, x0, regularisers, weights=(1.0, 1.0)):
+    @property
+    def n_iter(self):
+        return max(0, len(self.trace) - 1)
+
+    def fit(self, problem, x0, regularisers=(), weights=(1.0, 1.0)):
+        """The factors of a problem from x0, in iterations that are left over; `cost` is the last one, in its units."""
         scale = own_scale(problem)
         objective = CoupledCPD(problem, self.method.rank, "square", "positive", regularisers, weights, scale)
-        before = self.state
-        # A new objective has a cost, a gradient and a radius of its own.
-        self.state = State(x0, n_iter=before.n_iter, seconds=before.seconds)
-        options = Options(max_iter=max(0, self.method.max_iter - before.n_iter), ftol=self.method.ftol,
-                          max_seconds=None if math.isinf(self.left()) else before.seconds + self.left())  # fmt: skip
-        self._scale = scale
-        minimize(objective, self.state, options, self._show)
-        self.costs += [cost * scale**2 for cost in self.state.trace.cost[1 if self.costs else 0 :]]
-        merged = Trace(**vars(before.trace))
-        for column, entries in vars(self.state.trace).items():
-            getattr(merged, column).extend(entries[1 if len(before.trace) else 0 :])
-        self.state.trace = merged
-        return objective.factors(self.state.x)
+        options = Options(max_iter=self.method.max_iter - self.n_iter, ftol=self.method.ftol,
+                          max_seconds=self.time_left())  # fmt: skip
+        state = minimize(objective, x0, options, lambda state: self._goes_on(state, scale**2))
+        self.status, self.cost = state.status, state.cost * scale**2
+        return objective.factors(state.x)
 
-    def _show(self, state):
-        if self._callback is None or state.n_iter <= self._shown:
-            return False
-        self._shown = state.n_iter
-        return self._callback(state)
-
-    def trace(self):
-        trace = Trace(**vars(self.state.trace))
-        trace.cost = self.costs
-        return trace
-
-
-def _noise(problem):
-    """The noise of both images, band by band."""
-    whole = [None if valid is None else valid.all(axis=2) for valid in (problem.hsi_valid, problem.msi_valid)]
-    return noise.of_many_bands(problem.hsi, whole[0]), noise.of_few_bands(problem.msi, whole[1])
+    def _goes_on(self, state, unit):
+        if state.n_iter == 0 and len(self.trace):
+            return False  # where one objective begins, the one before has ended: that is no iteration
+        entry = {column: entries[-1] for column, entries in vars(state.trace).items()}
+        entry |= {"cost": state.cost * unit, "seconds": time.perf_counter() - self.began}
+        self.trace.append(**entry)
+        progress = Progress(self.n_iter, entry["cost"], entry["seconds"], self.trace)
+        return self.callback is not None and self.callback(progress)
 
 
 def _audible(sigma, image):

@@ -57,6 +57,12 @@ class Problem:
     def sri_shape(self):
         return self.degradation.sri_shape
 
+    @property
+    def n_data(self):
+        """How many values both images have."""
+        pairs = (self.hsi, self.hsi_valid), (self.msi, self.msi_valid)
+        return sum(image.size if valid is None else int(valid.sum()) for image, valid in pairs)
+
 
 @dataclass(frozen=True, eq=False)
 class Factors:

@@ -46,6 +46,9 @@ SLAB = 1 << 18
 # An entry is trapped if its Newton step would multiply it by more than the reciprocal of this.
 _TRAPPED = 1e-2
 
+# Pixels with missing data whose model is rendered together.
+_GAPS_AT_ONCE = 4096
+
 # The expansion of the cost is trusted while it keeps this many relative digits.
 _COST_DIGITS = 1e-11
 
@@ -99,8 +102,8 @@ class CoupledCPD:
         width = padded(self.rank, problem.dtype)
         m_H, m_M = sum(problem.hsi.shape), sum(problem.msi.shape)
         self._images = (
-            _Image(problem.hsi, w_H, self.scale, slice(0, m_H), width),
-            _Image(problem.msi, w_M, self.scale, slice(m_H, m_H + m_M), width),
+            _Image(problem.hsi, problem.hsi_valid, w_H, self.scale, slice(0, m_H), width),
+            _Image(problem.msi, problem.msi_valid, w_M, self.scale, slice(m_H, m_H + m_M), width),
         )
         in_u, in_stack = 2 * [0, I, I + J], np.cumsum([0, *problem.hsi.shape, *problem.msi.shape])
         self._rows = readonly(np.column_stack([[*in_u, I + J + K], in_stack]))
@@ -229,8 +232,9 @@ class CoupledCPD:
 class _Image:
     """One image and its place in the stack of what the images see."""
 
-    def __init__(self, tensor, weight, scale, rows, width):
-        self.tensor = readonly(tensor)
+    def __init__(self, tensor, valid, weight, scale, rows, width):
+        self.gaps = None if valid is None else _Gaps(tensor, valid)
+        self.tensor = readonly(tensor if valid is None else self.gaps.filled)
         self.weight, self.scale, self.rows = weight, scale, rows
         self.norm2 = _norm2(tensor) / scale**2
         self.scratch = Scratch(tensor.shape, width, tensor.dtype)
@@ -246,16 +250,44 @@ class _Image:
             self.single[...] = U
             seen = readonly(self.single)
         A, B, C = seen[:I], seen[I : I + J], seen[I + J :]
+        norm2 = self.norm2
+        if self.gaps is not None:
+            norm2 += self.gaps.fill(A, B, C * self.scale) / self.scale**2
         mttkrp_into(self.tensor, A, B, C, M, self.scratch, least=LEAST)
         overlap = dot(M[:I], U[:I]) / self.scale
         model2 = dot(point.S[n, 0], point.Q[n, 0])
-        expanded = self.norm2 - 2.0 * overlap + model2
+        expanded = norm2 - 2.0 * overlap + model2
         if not np.isfinite(expanded):
             return np.inf
-        if expanded * _COST_DIGITS > np.finfo(self.tensor.dtype).eps * max(self.norm2, model2):
+        if expanded * _COST_DIGITS > np.finfo(self.tensor.dtype).eps * max(norm2, model2):
             return expanded
         scaled = transposed(C * self.tensor.dtype.type(self.scale), self.tensor.dtype, out=self.bands)
         return residual_norm2_of(self.tensor, A, B, scaled) / self.scale**2
+
+
+class _Gaps:
+    """Data that are missing, filled with the model at every x: there the residual, and so the gradient, is zero.
+
+    The Gauss-Newton matrix stays that of complete data, Gramians and all. It is an upper bound of the true one, so that
+    steps are cautious, and cost and gradient are exact.
+    """
+
+    def __init__(self, tensor, valid):
+        self.filled = tensor.copy()
+        pixels = np.flatnonzero(~valid.all(axis=2))
+        self._rows, self._columns = np.unravel_index(pixels, tensor.shape[:2])
+        self._missing = ~valid.reshape(-1, tensor.shape[2])[pixels]
+
+    def fill(self, A, B, C):
+        """Put the model where there are no data; the sum of its squares."""
+        total = 0.0
+        for n in range(0, len(self._rows), _GAPS_AT_ONCE):
+            part = slice(n, n + _GAPS_AT_ONCE)
+            rows, columns, missing = self._rows[part], self._columns[part], self._missing[part]
+            model = np.where(missing, np.einsum("nr,kr->nk", A[rows] * B[columns], C), 0.0)
+            self.filled[rows, columns] = np.where(missing, model, self.filled[rows, columns])
+            total += float(np.square(model, dtype=np.float64).sum())
+        return total
 
 
 class _Point:

@@ -1,13 +1,13 @@
 """How noisy two images are, band by band, from the images alone.
 
-**Many bands.** The scene has a few spectral dimensions, white noise has all of them. Of an N×K image the singular values
-of the noise follow the Marchenko-Pastur law, whose median gives σ, and values above the threshold of Gavish and Donoho
-(2014) are worth keeping as signal. What is left of a band after the kept ones is its noise, divided by the share (1 −
-leverage) of the noise that was not kept. Bands are divided by their σ and the same is done again.
+**Many bands.** The scene has a few spectral dimensions, white noise has all of them. Of an N×K image the singular
+values of the noise follow the Marchenko-Pastur law, whose median gives σ, and values above the threshold of Gavish and
+Donoho (2014) are worth keeping as signal. What is left of a band after the kept ones is its noise, divided by the share
+(1 − leverage) of the noise that was not kept. Bands are divided by their σ and the same is done again.
 
-**Few bands.** Second differences v = (x₀₀ − x₁₀ − x₀₁ + x₁₁)/2 of an image have the variance of the noise plus what edges
-and texture leave, and that is alike in all bands: factor analysis, Cov(v) = L L' + diag(σ²) with a thin L, takes it out.
-The median of |v| bounds σ from above; with fewer than five bands it is all there is.
+**Few bands.** Second differences v = (x₀₀ − x₁₀ − x₀₁ + x₁₁)/2 of an image have the variance of the noise plus what
+edges and texture leave, and that is alike in all bands: factor analysis, Cov(v) = L L' + diag(σ²) with a thin L, takes
+it out. The median of |v| bounds σ from above; with fewer than four bands it is all there is.
 
 Where the bands differ by no more than such estimates do, all of them get one σ. No σ is ever zero: the least is 1e-6 of
 the image's root mean square, which is below what any sensor sees.
@@ -37,13 +37,11 @@ class Spectrum:
     signals: int
 
 
-def of_many_bands(image, good=None):
-    """σ of each band of an image with many bands; `good` (rows, columns) leaves pixels out."""
-    X = _pixels(image, good)
+def of_many_bands(image, valid=None):
+    """σ of each band of an image with many bands; `valid`, of its shape, is False where there are no data."""
+    X = pixels_of(image, *complete(image, valid))
     least = _least(X)
     sigma = np.full(X.shape[1], max(least, 1.0))
-    if X.size == 0:
-        return sigma
     second = X.T @ X
     for _ in range(3):
         spectrum = spectrum_of(second, len(X), sigma)
@@ -68,18 +66,19 @@ def spectrum_of(second, pixels, sigma):
     return Spectrum(values, vectors, min(signals, max(few - 1, 1)))
 
 
-def of_few_bands(image, good=None):
-    """σ of each band of an image with few bands; `good` (rows, columns) leaves pixels out."""
+def of_few_bands(image, valid=None):
+    """σ of each band of an image with few bands; `valid`, of its shape, is False where there are no data."""
     v = 0.5 * (image[:-1, :-1] - image[1:, :-1] - image[:-1, 1:] + image[1:, 1:])
     v = v.reshape(-1, image.shape[2])
-    if good is not None:
-        v = v[(good[:-1, :-1] & good[1:, :-1] & good[:-1, 1:] & good[1:, 1:]).reshape(-1)]
-    least = _least(_pixels(image, good))
-    if len(v) < 2 * image.shape[2]:
-        return np.full(image.shape[2], max(1e3 * least, least))
-    above = np.maximum(np.median(np.abs(v), axis=0) / _NORMAL_MEDIAN, least)
+    has = np.ones(v.shape, bool)
+    if valid is not None:
+        has = (valid[:-1, :-1] & valid[1:, :-1] & valid[:-1, 1:] & valid[1:, 1:]).reshape(v.shape)
+    least = _least(image.reshape(-1, image.shape[2]))
+    medians = [np.median(np.abs(column[known])) if known.any() else 0.0 for column, known in zip(v.T, has.T)]
+    above = np.maximum(np.array(medians) / _NORMAL_MEDIAN, least)
+    v = v[has.all(axis=1)]
     factors = _thin(image.shape[2])
-    if factors == 0:
+    if factors == 0 or len(v) < 10 * image.shape[2]:
         return above
     second = v.T @ v / len(v)
     variance = np.maximum(np.minimum(np.diag(second), above**2), least**2)
@@ -102,9 +101,26 @@ def _pooled(sigma, common):
     return np.full_like(sigma, common) if np.median(np.abs(np.log(sigma / common))) < _ALIKE else sigma
 
 
-def _pixels(image, good):
-    X = image.reshape(-1, image.shape[2])
-    return np.asarray(X if good is None else X[good.reshape(-1)], dtype=np.float64)
+def complete(image, valid):
+    """(pixels, fill): the pixels that have all bands, (rows, columns), and None; or None and what fills the gaps.
+
+    Bands that no pixel has do not count. Where fewer than a fifth of the pixels are complete, all of them are used,
+    each gap filled with the mean of its band.
+    """
+    if valid is None:
+        return None, None
+    pixels = valid[:, :, valid.any(axis=(0, 1))].all(axis=2)
+    if pixels.mean() >= 0.2:
+        return pixels, None
+    means = image.sum(axis=(0, 1)) / np.maximum(valid.sum(axis=(0, 1)), 1)  # an image is zero where it has no data
+    return None, np.where(valid, 0.0, means)
+
+
+def pixels_of(image, pixels=None, fill=None):
+    """The chosen pixels, (n, bands) in float64, with what fills them added."""
+    X = image if fill is None else image + fill
+    X = X.reshape(-1, X.shape[2])
+    return np.asarray(X if pixels is None else X[pixels.reshape(-1)], dtype=np.float64)
 
 
 def _least(X):
