@@ -6,7 +6,6 @@ import numpy as np
 
 from ..model.checks import as_choice, as_count, as_cube, as_number, as_valid, check_values, working_dtype
 from ..model.degradation import Degradation
-from ..model.result import FusionResult
 from ..solver.noise import of_few_bands, of_many_bands
 
 # Noise is drawn, and norms are summed, this many values at a time.
@@ -41,11 +40,10 @@ def degrade(sri, degradation):
     >>> hsi.shape, msi.shape
     ((6, 5, 40), (24, 20, 6))
     """
-    if isinstance(sri, FusionResult):
-        shape, dtype = sri.shape, sri.dtype
-    else:
+    rendered = hasattr(sri, "render")  # by its manners: to import the class would load the kernels
+    if not rendered:
         sri = as_cube(sri, "sri")
-        shape, dtype = sri.shape, working_dtype(sri)
+    shape, dtype = sri.shape, sri.dtype if rendered else working_dtype(sri)
     if not isinstance(degradation, Degradation):
         raise TypeError(f"degradation: got {type(degradation).__name__}; a fastccpd.Degradation is needed")
     axes = zip(("rows", "columns", "bands"), shape, ("P1", "P2", "PM"), degradation.sri_shape, strict=True)
@@ -58,7 +56,7 @@ def degrade(sri, degradation):
     # One fine row at a time: blurred along its columns, then added to the few coarse rows that see it. No copy of the
     # scene is made, and the order of the sums does not depend on its size or on threads.
     for i in range(shape[0]):
-        row = sri.render(rows=slice(i, i + 1))[0] if isinstance(sri, FusionResult) else sri[i]
+        row = sri.render(rows=slice(i, i + 1))[0] if rendered else sri[i]
         row = np.ascontiguousarray(row, dtype=np.float64)
         msi[i] = (degradation.PM @ row.T).T
         blurred = degradation.P2 @ row
