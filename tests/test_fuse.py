@@ -256,7 +256,7 @@ def test_wrong_shapes_name_the_argument_and_both_numbers(case):
         fuse(np.where(hsi > hsi.mean(), np.nan, hsi), msi, degradation)
 
 
-@pytest.mark.parametrize(("method", "most"), [("nn-ccpd-nls", 1.25), ("nn-ccpd-auto", 1.75)])
+@pytest.mark.parametrize(("method", "most"), [("nn-ccpd-nls", 1.25), ("nn-ccpd-auto", 2.0)])
 def test_memory_estimate_bounds_what_a_run_allocates(method, most):
     shape = (96, 80, 60)
     sri = low_rank_scene(shape, 4, 0)

@@ -164,7 +164,7 @@ class Sleepy(methods.Method):
 
     def test_a_time_limit_keeps_what_there_is_too(self, tmp_path, capsys):
         hsi, msi, _ = write_pair(tmp_path)
-        arguments = ["fuse", hsi, msi, "-o", str(tmp_path / "f.npz"), *ENDLESS, "--time-limit", "0.3", "--quiet"]
+        arguments = ["fuse", hsi, msi, "-o", str(tmp_path / "f.npz"), *ENDLESS, "--time-limit", "0.02", "--quiet"]
         assert main(arguments) == 4
         assert "stopped: the time limit is reached" in capsys.readouterr().err
         assert rasters.read(tmp_path / "f.npz").shape == SHAPE
