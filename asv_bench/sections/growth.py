@@ -95,13 +95,14 @@ def pair(rows, columns):
     shapes = (rows // 4, columns // 4, bands), (rows, columns, few)
     return *(np.random.default_rng(0).random(shape) for shape in shapes), degradation
 
-fastccpd.fuse(*pair(128, 128), rank=rank, max_iter=2)
+chosen = {"method": "nn-ccpd-nls", "rank": rank}
+fastccpd.fuse(*pair(128, 128), max_iter=2, **chosen)
 large = pair(rows, columns)
 Path("/proc/self/clear_refs").write_text("5")
 before = resident("VmRSS")
-fastccpd.fuse(*large, rank=rank, max_iter=4)
+fastccpd.fuse(*large, max_iter=4, **chosen)
 print(json.dumps({"peak": resident("VmHWM") - before, "inputs": sum(image.nbytes for image in large[:2]),
-                  "resident before": before, "estimate": fastccpd.memory_needed(*large[:2], rank=rank)}))
+                  "resident before": before, "estimate": fastccpd.memory_needed(*large[:2], **chosen)}))
 """
 
 
@@ -118,10 +119,11 @@ def many():
     if not hasattr(fastccpd, "fuse_many"):
         return
     cases = [pairs.smooth_pair((80, 84, 204, 6, 30), 20.0, seed) for seed in range(64)]
+    chosen = {"method": "nn-ccpd-nls", "rank": 30}
     ways = {
-        "all threads": lambda: [fastccpd.fuse(*case) for case in cases],
-        "one thread": lambda: [fastccpd.fuse(*case, threads=1) for case in cases],
-        "`fuse_many`": lambda: list(fastccpd.fuse_many([case[:2] for case in cases], cases[0][2])),
+        "all threads": lambda: [fastccpd.fuse(*case, **chosen) for case in cases],
+        "one thread": lambda: [fastccpd.fuse(*case, threads=1, **chosen) for case in cases],
+        "`fuse_many`": lambda: list(fastccpd.fuse_many([case[:2] for case in cases], cases[0][2], **chosen)),
     }
     times = least_times(ways, 1)
     gain = min(times["all threads"], times["one thread"]) / times["`fuse_many`"]
