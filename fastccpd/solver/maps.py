@@ -29,7 +29,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solveh_banded
-from scipy.ndimage import gaussian_filter
 
 from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.maps import along, curvature, edge_weights
@@ -298,6 +297,9 @@ def _deviation(Z, smoothest, data):
     to the neighbours, for edges are displaced and dulled. The last two are spread over the neighbourhood. Their shares
     are empirical.
     """
+    # Imported here: it takes long to import.
+    from scipy.ndimage import gaussian_filter
+
     metric = data.F.T @ data.F  # maps to spectra, in units of the noise
     B = data.coarse(Z).reshape(-1, Z.shape[2])
     spectral = np.einsum("ijp,pq,ijq->ij", Z, np.linalg.pinv(B.T @ B), Z, optimize=True)
