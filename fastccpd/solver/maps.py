@@ -119,7 +119,7 @@ def fit(problem, sigma_H, sigma_M, rng, out_of_time=lambda: False):
         best = path.Z.copy(), strength, misfit, degrees, risk
         strength *= STEP
     Z, strength, misfit, degrees, risk = best
-    deviation = _deviation(Z, smoothest, data) * np.sqrt(np.mean(np.square(sigma_H)))
+    deviation = _deviation(Z, (smoothest, path.Z), data) * np.sqrt(np.mean(np.square(sigma_H)))
     spectra = _with_bands_between(sigma_H[:, None] * data.F, problem.hsi_valid)
     return FittedMaps(Z, spectra, strength, misfit, degrees, max(risk, degrees), deviation)
 
@@ -289,13 +289,13 @@ def _with_bands_between(spectra, valid):
     return np.stack([np.interp(bands, bands[known], column[known]) for column in spectra.T], axis=1)
 
 
-def _deviation(Z, smoothest, data):
+def _deviation(Z, others, data):
     """The expected error of each pixel, root mean square over bands, where the noise of a band is 1.
 
     Its square has three parts: the error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they
-    were found from; what the chosen smoothing decides, the squared change from the strongest one; and the squared step
-    to the neighbours, for edges are displaced and dulled. The last two are spread over the neighbourhood. Their shares
-    are empirical.
+    were found from; what the choice of λ decides, the squared changes to the maps at both ends of the path; and the
+    squared step to the neighbours, for edges are displaced and dulled. The last two are spread over the neighbourhood.
+    Their shares are empirical.
     """
     # Imported here: it takes long to import.
     from scipy.ndimage import gaussian_filter
@@ -304,7 +304,8 @@ def _deviation(Z, smoothest, data):
     B = data.coarse(Z).reshape(-1, Z.shape[2])
     spectral = np.einsum("ijp,pq,ijq->ij", Z, np.linalg.pinv(B.T @ B), Z, optimize=True)
     root = np.linalg.cholesky(metric + 1e-12 * np.trace(metric) * np.eye(len(metric)))
-    change = gaussian_filter(np.square((Z - smoothest) @ root).sum(axis=2), _NEIGHBOURHOOD)
+    changes = sum(np.square((Z - other) @ root).sum(axis=2) for other in others)
+    change = gaussian_filter(changes, _NEIGHBOURHOOD)
     steps = np.zeros(Z.shape[:2])
     for axis in (0, 1):
         squared = np.square(np.diff(Z, axis=axis) @ root).sum(axis=2)
