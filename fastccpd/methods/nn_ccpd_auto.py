@@ -10,9 +10,8 @@
 
    so the solver is the one of "nn-ccpd-nls". On squares the ridge is ½μ(ΣA + ΣB + ΣC), an L1 prior that prunes what is
    not needed; μ is small, because the noise is already gone.
-4. The scene is [[A, B, C]] plus a remainder, which the maps hold: they are the image. Where the CPD by itself explains
-   the two given images down to their noise at a lower estimated risk (a scene of low rank with little noise), it is
-   the image, and there is no remainder.
+4. The scene is [[A, B, C]] plus a remainder, which the maps hold: they are the image. Where the decomposition of the
+   two given images has a lower estimated risk than the maps (a scene of low rank), it is the image, without remainder.
 """
 
 import math
@@ -84,14 +83,14 @@ class NNCCPDAuto(Method):
 
         sigmas = (noise.of_many_bands(problem.hsi, problem.hsi_valid),
                   noise.of_few_bands(problem.msi, problem.msi_valid))  # fmt: skip
+        audible = [_audible(sigma, image) for sigma, image in zip(sigmas, (problem.hsi, problem.msi), strict=True)]
         # The probe of the risk is the same for every start, and so are the maps.
-        fitted = maps.fit(problem, *map(_audible, sigmas, (problem.hsi, problem.msi)), np.random.default_rng(0),
-                          out_of_time=lambda: time_left() == 0.0)  # fmt: skip
+        fitted = maps.fit(problem, *audible, np.random.default_rng(0), out_of_time=lambda: time_left() == 0.0)
         run = _Run(self, callback, time_left)
         clean = _clean(problem, fitted)
         x0 = random_start(clean, self.rank, "square", rng)
         factors = run.fit(clean, x0, [Ridge(self.ridge)] if self.ridge else ())
-        alone = self._alone(problem, sigmas, fitted, factors, run)
+        alone = self._alone(problem, audible, fitted.risk, factors, run)
         shown = Maps(fitted.Z, fitted.spectra) if self.remainder and alone is None else None
         factors = factors if alone is None else alone
         return Solution(
@@ -99,17 +98,18 @@ class NNCCPDAuto(Method):
             maps=shown, uncertainty=fitted.deviation, noise=sigmas, effective_rank=effective_rank(factors),
         )  # fmt: skip
 
-    def _alone(self, problem, sigmas, fitted, factors, run):
-        """The decomposition of the given images, where it explains them to their noise at a lower risk; else None."""
+    def _alone(self, problem, sigmas, risk, factors, run):
+        """The decomposition of the given images, where its estimated risk is lower than that of the maps; else None."""
         degrees = (sum(problem.sri_shape) - 2) * self.rank
-        if not run.status.converged or degrees >= fitted.risk:
+        # A perfect model leaves just its degrees of freedom as risk.
+        if not run.status.converged or degrees >= risk:
             return None
         by_noise = [1.0 / float(np.mean(np.square(sigma))) for sigma in sigmas]
         weights = tuple(weight / max(by_noise) for weight in by_noise)
         x0 = given_start(factors, problem, self.rank, "square", own_scale(problem))
         better = run.fit(problem, x0, weights=weights)
-        excess = 2.0 * run.cost * max(by_noise) - problem.n_data
-        return better if excess <= 0.0 and excess + 2.0 * degrees < fitted.risk else None
+        misfit = 2.0 * run.cost * max(by_noise)
+        return better if misfit - problem.n_data + 2.0 * degrees < risk else None
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         (I, J, bands), K = msi_shape, hsi_shape[2]
