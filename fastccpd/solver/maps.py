@@ -311,7 +311,9 @@ def _deviation(Z, others, data):
         squared = np.square(np.diff(Z, axis=axis) @ root).sum(axis=2)
         nothing = np.zeros_like(steps.take([0], axis=axis))
         steps += np.concatenate([squared, nothing], axis=axis) + np.concatenate([nothing, squared], axis=axis)
-    edges = np.square(gaussian_filter(np.sqrt(steps), _NEIGHBOURHOOD))
+    # An edge well above the noise is lowered by what the noise is worth, not by its height.
+    noise2 = np.linalg.norm(root, 2) ** 2 / data.unit**2
+    edges = np.square(gaussian_filter(np.sqrt(steps / (1.0 + steps / noise2)), _NEIGHBOURHOOD))
     return np.sqrt(0.6 * spectral + (2.0 * change + 0.5 * edges) / len(data.F))
 
 
