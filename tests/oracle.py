@@ -94,6 +94,13 @@ def curvature(Z, kinds, grams, weights):
     return (H @ Z.ravel()).reshape(Z.shape)
 
 
+def maps_model(P1, P2, F, R, hsi_valid, msi_valid):
+    """The dense matrix from maps, pixel after pixel, to the data there are, HSI then MSI, over their noise."""
+    hsi = np.kron(np.kron(P1, P2), F)
+    msi = np.kron(np.eye(P1.shape[1] * P2.shape[1]), R)
+    return np.vstack([hsi[hsi_valid.ravel()], msi[msi_valid.ravel()]])
+
+
 def ratio(result, reference, terms):
     """A LAPACK-style error: |result - reference| over eps * (number of terms) * |reference|."""
     eps = np.finfo(result.dtype).eps
