@@ -110,3 +110,15 @@ def test_maps_are_never_negative_as_an_image():
     assert maps.shape == image.shape == (7, 5, 11)
     assert (image == 0.0).any()
     np.testing.assert_allclose(image, np.maximum(np.einsum("ijp,kp->ijk", maps.Z, maps.S), 0.0))
+
+
+@pytest.mark.parametrize("method", ["nn-ccpd-auto", "nn-ccpd-nls"])
+def test_a_single_row_column_or_band_keeps_its_axis_before_and_after_the_image_is_rendered(case, method):
+    result = fuse(*case, method=method, rank=4, max_iter=5)
+    asked = {"rows": 5}, {"cols": np.int64(3)}, {"bands": 17}, {"rows": -1, "bands": 0}
+    before = [result.render(**part) for part in asked]
+    whole = result.sri
+    expected = whole[5:6], whole[:, 3:4], whole[:, :, 17:18], whole[-1:, :, :1]
+    for first, part, block in zip(before, asked, expected, strict=True):
+        np.testing.assert_allclose(first, block, rtol=1e-12)
+        np.testing.assert_array_equal(result.render(**part), block)
