@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solveh_banded
 
+from ..kernels._arrays import readonly
 from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.maps import along, curvature, edge_weights
 from ..kernels.vectors import dot
@@ -149,7 +150,8 @@ class _Image:
         out = np.empty(Z.shape)
         if weights is None:
             weights = np.zeros(Z.shape[:2])
-        curvature(Z, self.kinds, self.grams, weights, out, work=2.0 * Z.size * (Z.shape[2] + 10), least=LEAST)
+        curvature(*map(readonly, (Z, self.kinds, self.grams, weights)), out,
+                  work=2.0 * Z.size * (Z.shape[2] + 10), least=LEAST)  # fmt: skip
         return out
 
     def drawn(self, rng):
@@ -218,7 +220,7 @@ class _Path:
     def descend(self, strength):
         """Fit with λ = strength."""
         for _ in range(REWEIGHTINGS):
-            edge_weights(self.Z, strength * self.data.unit, _ROUNDING / self.data.unit, self.weights,
+            edge_weights(readonly(self.Z), strength * self.data.unit, _ROUNDING / self.data.unit, self.weights,
                          work=10.0 * self.Z.size, least=LEAST)  # fmt: skip
             self._solve()
 
