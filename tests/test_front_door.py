@@ -9,7 +9,7 @@ from scipy import sparse
 
 import fastccpd
 from fastccpd import Degradation, Status
-from fastccpd.methods import NNCCPDNLS, _ccpd_nls
+from fastccpd.methods import NNCCPDNLS, _ccpd_nls, nn_ccpd_auto
 from fastccpd.testing import small_case, small_instance
 
 SRI = (8, 12, 6)
@@ -26,6 +26,9 @@ SCENE = np.random.default_rng(3).random(SRI)
 HSI = np.einsum("ai,ijk,bj->abk", P1, SCENE, P2)
 MSI = SCENE @ PM.T
 INIT = tuple(np.random.default_rng(4).random((n, 2)) for n in SRI)
+
+# The paper's method has options that the default has not.
+PAPERS = {"method": "nn-ccpd-nls"}
 
 
 def fuse(**changed):
@@ -135,7 +138,11 @@ REFUSED = {
         ({"rank": True}, TYPE, "rank", "True"),
         ({"rank": "30"}, TYPE, "rank", "'30'"),
         ({"rank": np.array([3])}, TYPE, "rank", "array([3])"),
-        ({"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has rank, step, curvature"),
+        ({"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has rank, remainder, ridge"),
+        (PAPERS | {"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has rank, step, curvature"),
+        ({"remainder": 1}, TYPE, "remainder", "got 1"),
+        ({"init": INIT}, TYPE, "init", "'nn-ccpd-auto' cannot use a given start"),
+        ({"combine": "median"}, VALUE, "combine", "'median'"),
         ({"method": "nn-cpd-nls"}, VALUE, "method", "'nn-cpd-nls'; did you mean 'nn-ccpd-nls'? known are "),
         ({"method": None}, TYPE, "method", "None"),
         ({"method": NNCCPDNLS}, TYPE, "method", "NNCCPDNLS"),
@@ -143,22 +150,22 @@ REFUSED = {
         ({"max_iter": -1}, VALUE, "max_iter", "-1"),
         ({"max_iter": 2.5}, TYPE, "max_iter", "2.5"),
         ({"max_iter": True}, TYPE, "max_iter", "True"),
-        ({"gtol": -1e-6}, VALUE, "gtol", "-1e-06"),
+        (PAPERS | {"gtol": -1e-6}, VALUE, "gtol", "-1e-06"),
         ({"ftol": np.nan}, VALUE, "ftol", "nan"),
-        ({"xtol": None}, TYPE, "xtol", "None"),
-        ({"xtol": "1e-6"}, TYPE, "xtol", "'1e-6'"),
+        (PAPERS | {"xtol": None}, TYPE, "xtol", "None"),
+        (PAPERS | {"xtol": "1e-6"}, TYPE, "xtol", "'1e-6'"),
         ({"ridge": np.inf}, VALUE, "ridge", "inf"),
         ({"ridge": np.array([1.0, 2.0])}, TYPE, "ridge", "array([1., 2.])"),
-        ({"radius0": 0.0}, VALUE, "radius0", "0.0"),
-        ({"step": "newton"}, VALUE, "step", "'newton'"),
-        ({"curvature": ["positive"]}, VALUE, "curvature", "['positive']"),
-        ({"weights": 5.0}, TYPE, "weights", "5.0"),
-        ({"weights": (1.0,)}, VALUE, "weights", "1"),
-        ({"weights": (1.0, -1.0)}, VALUE, "weights", "-1.0"),
-        ({"weights": (np.inf, 1.0)}, VALUE, "weights", "inf"),
-        ({"weights": (0.0, 0.0)}, VALUE, "weights", "(0.0, 0.0)"),
-        ({"nonnegative_modes": 3}, TYPE, "nonnegative_modes", "3"),
-        ({"nonnegative_modes": ("rows", "depth")}, VALUE, "nonnegative_modes", "depth"),
+        (PAPERS | {"radius0": 0.0}, VALUE, "radius0", "0.0"),
+        (PAPERS | {"step": "newton"}, VALUE, "step", "'newton'"),
+        (PAPERS | {"curvature": ["positive"]}, VALUE, "curvature", "['positive']"),
+        (PAPERS | {"weights": 5.0}, TYPE, "weights", "5.0"),
+        (PAPERS | {"weights": (1.0,)}, VALUE, "weights", "1"),
+        (PAPERS | {"weights": (1.0, -1.0)}, VALUE, "weights", "-1.0"),
+        (PAPERS | {"weights": (np.inf, 1.0)}, VALUE, "weights", "inf"),
+        (PAPERS | {"weights": (0.0, 0.0)}, VALUE, "weights", "(0.0, 0.0)"),
+        (PAPERS | {"nonnegative_modes": 3}, TYPE, "nonnegative_modes", "3"),
+        (PAPERS | {"nonnegative_modes": ("rows", "depth")}, VALUE, "nonnegative_modes", "depth"),
         ({"rng": -1}, VALUE, "rng", "-1"),
         ({"rng": 1.5}, TYPE, "rng", "1.5"),
         ({"rng": None}, TYPE, "rng", "None"),
@@ -168,7 +175,7 @@ REFUSED = {
         ({"starts": 0}, VALUE, "starts", "0"),
         ({"starts": 1.5}, TYPE, "starts", "1.5"),
         ({"starts": True}, TYPE, "starts", "True"),
-        ({"starts": 2, "init": INIT}, VALUE, "starts", "2"),
+        (PAPERS | {"starts": 2, "init": INIT}, VALUE, "starts", "2"),
         ({"threads": 0}, VALUE, "threads", "0"),
         ({"threads": 10**6}, VALUE, "threads", "1000000"),
         ({"threads": "all"}, TYPE, "threads", "'all'"),
@@ -176,15 +183,15 @@ REFUSED = {
         ({"time_limit": np.nan}, VALUE, "time_limit", "nan"),
         ({"time_limit": "1 s"}, TYPE, "time_limit", "'1 s'"),
         ({"callback": 3}, TYPE, "callback", "int"),
-        ({"init": INIT, "rank": 3}, VALUE, "init", "(8, 2)"),
-        ({"init": INIT[:2]}, VALUE, "init", "[(8, 2), (12, 2)]"),
-        ({"init": tuple(f.T for f in INIT)}, VALUE, "init", "(2, 8)"),
-        ({"init": (INIT[0] * np.nan, *INIT[1:])}, VALUE, "init", "A holds NaN"),
-        ({"init": (*INIT[:2], -INIT[2])}, VALUE, "init", "C holds negative"),
-        ({"init": (0 * INIT[0], *INIT[1:])}, VALUE, "init", "A is all zeros"),
-        ({"init": tuple(f + 0j for f in INIT)}, TYPE, "init", "complex"),
-        ({"init": "random"}, TYPE, "init", "str"),
-        ({"init": 7}, TYPE, "init", "int"),
+        (PAPERS | {"init": INIT, "rank": 3}, VALUE, "init", "(8, 2)"),
+        (PAPERS | {"init": INIT[:2]}, VALUE, "init", "[(8, 2), (12, 2)]"),
+        (PAPERS | {"init": tuple(f.T for f in INIT)}, VALUE, "init", "(2, 8)"),
+        (PAPERS | {"init": (INIT[0] * np.nan, *INIT[1:])}, VALUE, "init", "A holds NaN"),
+        (PAPERS | {"init": (*INIT[:2], -INIT[2])}, VALUE, "init", "C holds negative"),
+        (PAPERS | {"init": (0 * INIT[0], *INIT[1:])}, VALUE, "init", "A is all zeros"),
+        (PAPERS | {"init": tuple(f + 0j for f in INIT)}, TYPE, "init", "complex"),
+        (PAPERS | {"init": "random"}, TYPE, "init", "str"),
+        (PAPERS | {"init": 7}, TYPE, "init", "int"),
     ],
 }  # fmt: skip
 
@@ -204,6 +211,7 @@ def test_fuse_refuses_in_a_sentence_before_any_work(changed, kinds, argument, go
         pytest.fail("the work began before the input was refused")
 
     monkeypatch.setattr(_ccpd_nls, "minimize", work)
+    monkeypatch.setattr(nn_ccpd_auto.noise, "of_many_bands", work)
     tracemalloc.start()
     try:
         with pytest.raises(kinds) as refusal:
@@ -307,17 +315,18 @@ def test_dark_images_are_fused(images):
 @pytest.mark.parametrize("where", [(1, 2, 1), np.s_[:]], ids=["one pixel", "all"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["hsi", "msi"])
-def test_without_the_scan_a_value_that_is_not_finite_ends_in_a_status(name, value, where):
+@pytest.mark.parametrize("method", ["nn-ccpd-auto", "nn-ccpd-nls"])
+def test_without_the_scan_a_value_that_is_not_finite_ends_in_a_status(method, name, value, where):
     image = with_value({"hsi": HSI, "msi": MSI}[name], value, where)
-    assert fuse(**{name: image}, check_finite=False).status is Status.NOT_FINITE
+    assert fuse(**{name: image}, method=method, check_finite=False).status is Status.NOT_FINITE
 
 
 def test_a_start_whose_cost_overflows_ends_in_a_status():
-    assert fuse(init=tuple(1e120 * f for f in INIT)).status is Status.NOT_FINITE
+    assert fuse(**PAPERS, init=tuple(1e120 * f for f in INIT)).status is Status.NOT_FINITE
 
 
 def test_no_iterations_at_all_give_the_start_and_say_so():
-    result = fuse(init=INIT, max_iter=0)
+    result = fuse(**PAPERS, init=INIT, max_iter=0)
     assert (result.status, result.n_iter, len(result.trace)) == (Status.MAX_ITERATIONS, 0, 1)
     np.testing.assert_allclose(result.sri, np.einsum("ir,jr,kr->ijk", *INIT), rtol=1e-10)
 
@@ -325,7 +334,7 @@ def test_no_iterations_at_all_give_the_start_and_say_so():
 def test_zeros_in_a_start_are_lifted_off_zero():
     # In squared parameters a zero has no gradient to leave it by.
     init = tuple(with_value(f, 0.0, np.s_[::2]) for f in INIT)
-    factors = fuse(init=init, max_iter=50).factors
+    factors = fuse(**PAPERS, init=init, max_iter=50).factors
     assert all(np.any(factor[::2] > 0.1 * factor.max()) for factor in factors)
 
 

@@ -110,7 +110,7 @@ def test_a_missing_degradation_is_named(pairs):
 
 def test_what_a_worker_refuses_names_the_pair_too(pairs, degradation):
     with pytest.raises(ValueError, match=r"pairs\[0\]: init: got shapes"):
-        list(fuse_many(pairs, degradation, init=[np.ones((2, 3))] * 3, workers=1, **QUICK))
+        list(fuse_many(pairs, degradation, method="nn-ccpd-nls", init=[np.ones((2, 3))] * 3, workers=1, **QUICK))
 
 
 @pytest.mark.parametrize(

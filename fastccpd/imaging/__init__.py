@@ -2,7 +2,7 @@
 
 from . import metrics, scenes
 from .metrics import score
-from .noise import add_noise, degrade
+from .noise import add_noise, degrade, estimate_noise
 from .psf import gaussian, preset
 from .response import (
     landsat,
@@ -17,6 +17,7 @@ from .smoothing import lee
 __all__ = [
     "add_noise",
     "degrade",
+    "estimate_noise",
     "gaussian",
     "landsat",
     "lee",

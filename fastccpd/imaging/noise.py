@@ -1,14 +1,18 @@
-"""What the two sensors make of a scene: the degraded images, and white Gaussian noise on them."""
+"""What the two sensors make of a scene: the degraded images, noise on them, and how much of it there seems to be."""
 
 import math
 
 import numpy as np
 
-from ..model.checks import as_count, as_cube, as_number, working_dtype
+from ..model.checks import as_choice, as_count, as_cube, as_number, as_valid, check_values, working_dtype
 from ..model.degradation import Degradation
+from ..solver.noise import of_few_bands, of_many_bands
 
 # Noise is drawn, and norms are summed, this many values at a time.
 _SLAB = 1 << 18
+
+# An image with more bands than this is hyperspectral.
+_FEW_BANDS = 30
 
 
 def degrade(sri, degradation):
@@ -18,8 +22,8 @@ def degrade(sri, degradation):
 
     Parameters
     ----------
-    sri : (I, J, K) array
-        Any real dtype and layout; never modified.
+    sri : (I, J, K) array or FusionResult
+        Any real dtype and layout; never modified. A result is rendered row by row, and never whole.
     degradation : Degradation
 
     Returns
@@ -36,21 +40,24 @@ def degrade(sri, degradation):
     >>> hsi.shape, msi.shape
     ((6, 5, 40), (24, 20, 6))
     """
-    sri = as_cube(sri, "sri")
+    rendered = hasattr(sri, "render")  # by its manners: to import the class would load the kernels
+    if not rendered:
+        sri = as_cube(sri, "sri")
+    shape, dtype = sri.shape, sri.dtype if rendered else working_dtype(sri)
     if not isinstance(degradation, Degradation):
         raise TypeError(f"degradation: got {type(degradation).__name__}; a fastccpd.Degradation is needed")
-    axes = zip(("rows", "columns", "bands"), sri.shape, ("P1", "P2", "PM"), degradation.sri_shape, strict=True)
+    axes = zip(("rows", "columns", "bands"), shape, ("P1", "P2", "PM"), degradation.sri_shape, strict=True)
     for axis, got, operator, needed in axes:
         if got != needed:
             raise ValueError(f"sri: {got} {axis}, but {operator} maps from {needed}; they must agree")
-    dtype = working_dtype(sri)
     hsi = np.zeros(degradation.hsi_shape)
     msi = np.empty(degradation.msi_shape, dtype)
     seen_by = degradation.P1.tocsc()
     # One fine row at a time: blurred along its columns, then added to the few coarse rows that see it. No copy of the
     # scene is made, and the order of the sums does not depend on its size or on threads.
-    for i in range(len(sri)):
-        row = np.ascontiguousarray(sri[i], dtype=np.float64)
+    for i in range(shape[0]):
+        row = sri.render(rows=slice(i, i + 1))[0] if rendered else sri[i]
+        row = np.ascontiguousarray(row, dtype=np.float64)
         msi[i] = (degradation.PM @ row.T).T
         blurred = degradation.P2 @ row
         for entry in range(seen_by.indptr[i], seen_by.indptr[i + 1]):
@@ -104,6 +111,48 @@ def add_noise(cube, snr_db, rng, per_band=False):
         noise += cube[rows]
         noisy[rows] = noise
     return noisy
+
+
+def estimate_noise(image, kind="auto", valid=None):
+    """The standard deviation of the noise of each band, from the image alone.
+
+    Of many bands the noise is what spreads evenly over all spectral dimensions, while a scene keeps to a few. Of few it
+    is what the second differences of a band do not share with those of the others: fine texture in one band alone looks
+    like noise, so a clean image may seem to have some.
+
+    Parameters
+    ----------
+    image : (rows, columns, bands) array
+    kind : "auto", "many" or "few"
+        Which of the two ways; "auto" takes an image of more than 30 bands to have many.
+    valid : bool array, optional
+        True where there are data: (rows, columns), (bands,) or the image's whole shape. What stands elsewhere is not
+        looked at.
+
+    Returns
+    -------
+    (bands,) float64 array
+        In units of the image. Never zero: the least is a millionth of the image's root mean square.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastccpd.imaging import add_noise, estimate_noise
+    >>> ramp = np.linspace(0.0, 1.0, 60)[:, None, None] * np.linspace(1.0, 2.0, 50)
+    >>> noisy = add_noise(np.tile(ramp, (1, 40, 1)), 20.0, rng=0)
+    >>> estimate_noise(noisy)[:3].round(3)
+    array([0.088, 0.088, 0.088])
+    """
+    image = as_cube(image, "image")
+    kind = as_choice(kind, "kind", ("auto", "many", "few"))
+    valid = as_valid(valid, "valid", image.shape)
+    if valid is not None:
+        image = np.where(valid, image, image.dtype.type(0))
+    check_values(image, "image")
+    if kind == "auto":
+        kind = "many" if image.shape[2] > _FEW_BANDS else "few"
+    estimate = of_many_bands if kind == "many" else of_few_bands
+    return estimate(image.astype(working_dtype(image), copy=False), valid)
 
 
 def as_generator(rng):

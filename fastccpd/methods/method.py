@@ -68,6 +68,8 @@ class Method:
     takes_init: ClassVar[bool] = False
     # Whether it can leave out data that are not valid.
     takes_gaps: ClassVar[bool] = False
+    # Whether it tells the expected error of each pixel.
+    tells_uncertainty: ClassVar[bool] = False
 
     def solve(self, problem, *, rng: np.random.Generator, callback: Callable | None = None, time_limit=None):
         raise NotImplementedError(f"{type(self).__name__} has no solve")

@@ -68,6 +68,7 @@ class NNCCPDAuto(Method):
     nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
+    tells_uncertainty: ClassVar[bool] = True
 
     def __post_init__(self):
         checked = {
@@ -85,6 +86,11 @@ class NNCCPDAuto(Method):
         def time_left():
             return math.inf if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
 
+        if not (_finite(problem.hsi) and _finite(problem.msi)):
+            # Nothing can be made of it; the solver sees that at its start, and says so.
+            run = _Run(self, callback, time_left)
+            factors = run.fit(problem, random_start(problem, self.rank, "square", rng))
+            return Solution(status=run.status, cost=run.cost, n_iter=run.n_iter, trace=run.trace, factors=factors)
         sigmas = (noise.of_many_bands(problem.hsi, problem.hsi_valid),
                   noise.of_few_bands(problem.msi, problem.msi_valid))  # fmt: skip
         audible = [_audible(sigma, image) for sigma, image in zip(sigmas, (problem.hsi, problem.msi), strict=True)]
@@ -161,6 +167,11 @@ class _Run:
         self.trace.append(**entry)
         progress = Progress(self.n_iter, entry["cost"], entry["seconds"], self.trace)
         return self.callback is not None and self.callback(progress)
+
+
+def _finite(image):
+    with np.errstate(invalid="ignore"):
+        return bool(np.isfinite(image.sum(dtype=np.float64)))
 
 
 def _audible(sigma, image):

@@ -10,7 +10,7 @@ What is shown
     Missing pixels (a mask, or NaN) are grey and take no part in any scale.
 Scales
     Panels of one row share one scale and one colour bar. Bands run from the 2nd to the 98th percentile of the
-    reference, residuals symmetrically to the 99th percentile of their magnitude, angles from 0 to their 99th
+    reference, residuals symmetrically to the 99th percentile of their magnitude, angles and errors from 0 to their 99th
     percentile: the median over the panels, so that one estimate gone astray does not bleach the others. A colour bar
     ends in an arrow where values lie beyond it.
 Numbers
@@ -20,7 +20,7 @@ Numbers
 from .composite import RGB_NM, rgb, rgb_bands, rgb_limits
 from .images import band_name, display_step, shape_of, size_name
 from .lines import convergence, spectra
-from .maps import bands, comparison, composites, residuals, sam_maps
+from .maps import bands, comparison, composites, residuals, sam_maps, uncertainty
 from .page import (
     FORMATS,
     HEADING_SIZE,
@@ -73,5 +73,6 @@ __all__ = [
     "size_name",
     "spectra",
     "system_style",
+    "uncertainty",
     "wrap",
 ]

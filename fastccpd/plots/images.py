@@ -19,8 +19,6 @@ _BLOCK = 1 << 22
 
 def shape_of(image):
     """(rows, columns, bands) of an image; a result is not rendered for it."""
-    if isinstance(image, FusionResult):
-        return image.image.shape if image.factors is None else image.factors.shape
     return image.shape
 
 
@@ -125,20 +123,32 @@ def shown(image, bands, step, missing=None):
 
 
 def angles_between(estimate, reference, missing):
-    """The map of spectral angles in degrees at the pixels shown, a block of rows at a time."""
+    """The map of spectral angles in degrees at the pixels shown."""
+    return _measured(metrics.sam_map, estimate, reference, missing)
+
+
+def errors_between(estimate, reference, missing):
+    """The map of errors, root mean square over bands, at the pixels shown."""
+
+    def error(ours, theirs):
+        return np.sqrt(np.square(ours - theirs).mean(axis=2))
+
+    return _measured(error, estimate, reference, missing)
+
+
+def _measured(measure, estimate, reference, missing):
+    """The map of what `measure` gives for two images at the pixels shown, a block of rows at a time."""
     rows, columns, count = shape_of(reference)
     step = display_step((rows, columns))
     every = slice(None, None, step)
-    angles = np.empty((len(range(0, rows, step)), len(range(0, columns, step))))
-    lines = max(1, _BLOCK // (angles.shape[1] * count))
-    for first in range(0, len(angles), lines):
+    found = np.empty((len(range(0, rows, step)), len(range(0, columns, step))))
+    lines = max(1, _BLOCK // (found.shape[1] * count))
+    for first in range(0, len(found), lines):
         block = slice(first * step, min(rows, (first + lines) * step), step)
-        angles[first : first + lines] = metrics.sam_map(
-            *(block_of(im, block, every, None) for im in (estimate, reference))
-        )
+        found[first : first + lines] = measure(*(block_of(im, block, every, None) for im in (estimate, reference)))
     if missing is not None:
-        angles[mask_on(missing, (rows, columns))[every, every]] = np.nan
-    return angles
+        found[mask_on(missing, (rows, columns))[every, every]] = np.nan
+    return found
 
 
 def mask_on(missing, shape):

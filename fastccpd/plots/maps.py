@@ -13,6 +13,7 @@ from .images import (
     centres_by_name,
     common_bands,
     display_step,
+    errors_between,
     shape_of,
     shown,
     size_name,
@@ -148,6 +149,37 @@ def sam_maps(estimates, reference, *, missing=None):
     estimates, reference = _as_estimates(estimates, reference)
     pictures = {name: angles_between(image, reference, missing) for name, image in estimates.items()}
     return _maps(pictures, estimates, angle_scale(pictures.values(), "spectral angle (degrees)"))
+
+
+def uncertainty(deviation, estimate=None, reference=None, *, missing=None, quantity="units of the image"):
+    """The expected error of every pixel; beside it, where the truth is known, the error that there is.
+
+    Parameters
+    ----------
+    deviation : (rows, columns) array
+        As `FusionResult.uncertainty`: root mean square over bands.
+    estimate, reference : image, optional
+        The result and the truth: both, or neither.
+    missing : (rows, columns) bool array, optional
+    quantity : str
+        What the values are, for the colour bar.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    deviation = np.asarray(deviation, dtype=np.float64)
+    if deviation.ndim != 2:
+        raise ValueError(f"deviation: got shape {deviation.shape}; (rows, columns) is needed")
+    pictures = {"expected error": _masked(deviation, missing)}
+    if reference is not None:
+        found, reference = _as_estimates({"estimate": estimate}, reference)
+        if shape_of(reference)[:2] != deviation.shape:
+            got, needed = size_name(deviation.shape), size_name(shape_of(reference)[:2])
+            raise ValueError(f"deviation: got {got}, but reference has {needed}; they must agree")
+        pictures["actual error"] = errors_between(found["estimate"], reference, missing)
+    images = dict.fromkeys(pictures, deviation[:, :, None])
+    return _maps(pictures, images, angle_scale(pictures.values(), f"root mean square over bands\n{quantity}"))
 
 
 def comparison(panels, reference_band=None, *, band_label="band", quantity="value", title=None, missing=None):

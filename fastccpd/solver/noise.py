@@ -80,7 +80,11 @@ def spectrum_of(second, pixels, sigma):
 
 def of_few_bands(image, valid=None):
     """σ of each band of an image with few bands; `valid`, of its shape, is False where there are no data."""
-    v = 0.5 * (image[:-1, :-1] - image[1:, :-1] - image[:-1, 1:] + image[1:, 1:])
+    v = image[:-1, :-1].astype(np.float64)  # squares of float32 leave its range
+    v -= image[1:, :-1]
+    v -= image[:-1, 1:]
+    v += image[1:, 1:]
+    v *= 0.5
     v = v.reshape(-1, image.shape[2])
     has = np.ones(v.shape, bool)
     if valid is not None:
@@ -136,7 +140,7 @@ def pixels_of(image, pixels=None, fill=None):
 
 
 def _least(X):
-    size = float(np.sqrt(np.mean(np.square(X)))) if X.size else 0.0
+    size = float(np.sqrt(np.mean(np.square(X, dtype=np.float64)))) if X.size else 0.0
     return LEAST * size if size > 0.0 else 1.0
 
 

@@ -14,7 +14,7 @@ from ..model.degradation import Degradation
 from ..model.result import FusionResult
 from . import report
 
-METHOD = "nn-ccpd-nls"
+METHOD = "nn-ccpd-auto"
 RIVALS = ("fuse-sylvester", "hysure", "scott")
 SPLINES = "HSI, cubic splines"
 

@@ -11,17 +11,15 @@ from pathlib import Path, PureWindowsPath
 
 import numpy as np
 
-from .. import plots
+from .. import methods, plots
 from ..imaging import score
 from ..model.files import write_whole
 from ..model.result import FusionResult
 from ..plots import size_name
+from .fit import figures_of, noise_told, relative_residual
 from .html import Markup, element, number, page, pairs, picture, table
 from .report_case import case_of, view_of
 from .report_scores import score_table
-
-# Values of an image compared together.
-_BLOCK = 1 << 20
 
 
 def fusion(path, result, hsi, msi, *, truth=None, estimates=None, degradation=None, wavelengths=None,
@@ -35,7 +33,7 @@ def fusion(path, result, hsi, msi, *, truth=None, estimates=None, degradation=No
         The HTML file. Its folder is made if only that is missing.
     result : FusionResult
     hsi, msi : arrays (rows, columns, bands)
-        What was fused.
+        What was fused; NaN where there are no data.
     truth : (rows, columns, bands) array, optional
         The scene itself, where known: then residuals and spectral angles are shown.
     estimates : dict of name to image, optional
@@ -60,7 +58,7 @@ def fusion(path, result, hsi, msi, *, truth=None, estimates=None, degradation=No
     band : int, optional
         The band, from 0, whose picture and residual are shown; None: the green one of the composite.
     quantity : str
-        What the values are, for the labels: "reflectance", "counts", …
+        What the values are, for the labels: "reflectance", "counts", …; "value" if nothing is said.
     overwrite : bool
         Whether an existing file may be replaced.
 
@@ -79,6 +77,7 @@ def fusion(path, result, hsi, msi, *, truth=None, estimates=None, degradation=No
         "Metrics": _metrics(case, scores),
         "Colour composites": _composites(case),
         **({"Residuals and spectral angles": _errors(case)} if case.truth is not None else {"Fit": _fit(case)}),
+        **({} if result.uncertainty is None else {"Uncertainty": _uncertainty(case)}),
         "Spectra": _spectra(case),
         "Convergence": _convergence(case),
         "Versions": _versions(case),
@@ -111,9 +110,7 @@ def _summary(case, notes):
         "Iterations": f"{result.n_iter}, final cost {number(result.cost)}",
         "Time": f"{number(result.seconds)} s",
     }
-    if len(result.start_costs) > 1:
-        low, high = min(result.start_costs), max(result.start_costs)
-        rows["Starts"] = f"{len(result.start_costs)}, final costs {number(low)} to {number(high)}; the lowest is shown"
+    rows |= figures_of(result, noise_told(result, case.hsi, case.msi))
     if case.view.missing is not None:
         rows["Missing"] = (
             f"{np.count_nonzero(case.view.missing)} of {np.size(case.view.missing)} pixels, grey in pictures"
@@ -189,31 +186,28 @@ def _metrics(case, scores):
 def _residual_table(case):
     heads = ("Image", "‖image − degraded result‖ / ‖image‖ (dB)")
     images = zip(("HSI", "MSI"), (case.hsi, case.msi), case.seen, strict=True)
-    rows = [[name, number(_relative_residual(image, seen))] for name, image, seen in images]
+    rows = [[name, number(_decibels(relative_residual(image, seen)))] for name, image, seen in images]
     said = (
         "How well the result explains what was measured: about minus the signal-to-noise ratio of an image is right; "
         "far above it something does not fit, far below it noise has been fitted."
     )
-    filled = "" if case.view.missing is None else " Filled values of missing pixels take part."
     return (
         element("h3", "Fit to the images")
         + table(heads, rows, numbers=True)
-        + element("p", said + filled, class_="small")
+        + element("p", said + _of_missing(case), class_="small")
     )
 
 
-def _relative_residual(image, seen):
-    """20 log10(‖image − seen‖ / ‖image‖), some rows at a time."""
-    squared = energy = 0.0
-    lines = max(1, _BLOCK // image[0].size)
-    for first in range(0, len(image), lines):
-        rows = slice(first, first + lines)
-        block = image[rows].astype(np.float64)
-        energy += float(np.vdot(block, block))
-        block -= seen.render(rows)
-        squared += float(np.vdot(block, block))
+def _decibels(ratio):
     with np.errstate(divide="ignore"):
-        return float(10.0 * np.log10(np.float64(squared) / energy)) if energy else float("nan")
+        return float(20.0 * np.log10(ratio))
+
+
+def _of_missing(case):
+    """What becomes of pixels without data: NaN has no part in any figure, but what fills a gap has."""
+    if any(np.isnan(row).any() for image in (case.hsi, case.msi) if image.dtype.kind == "f" for row in image):
+        return " Pixels without data have no part in it."
+    return "" if case.view.missing is None else " Filled values of missing pixels take part."
 
 
 def _composites(case):
@@ -269,6 +263,28 @@ def _fit(case):
         caption = f"Degraded result − {name}. Noise alone is left where the fit is good: a picture in it is a misfit."
         parts.append(_figure(drawn, f"Residuals of the {name} at {len(bands)} bands", caption + _decimation(case)))
     return Markup("".join(parts))
+
+
+def _uncertainty(case):
+    """How far off each pixel may be; with a truth, beside how far off it is."""
+    result, view, known = case.result, case.view, case.truth is not None
+    quantity = "units of the image" if view.quantity == "value" else view.quantity
+    drawn = plots.uncertainty(
+        result.uncertainty, result if known else None, case.truth, missing=view.missing, quantity=quantity
+    )
+    if result.combined > 1 and not (result.method in methods.names() and methods.get(result.method).tells_uncertainty):
+        caption = (
+            f"The standard deviation of {result.combined} starts at each pixel, root mean square over bands: it says "
+            "how far the start matters, and nothing of errors that all of them share."
+        )
+    else:
+        caption = "The error that the method expects at each pixel, root mean square over bands."
+    there = result.uncertainty if view.missing is None else result.uncertainty[~view.missing]
+    if there.size:
+        caption += f" Over all pixels it is {number(float(np.sqrt(np.square(there).mean())))}"
+        caption += ", to be compared with the RMSE among the metrics." if known else "."
+    alt = "Maps of the expected error and of the error" if known else "Map of the expected error"
+    return _figure(drawn, alt, caption + _decimation(case))
 
 
 def _spectra(case):

@@ -99,9 +99,9 @@ def _means_of(wavelengths, PM):
 
 
 def _seen(result, degradation):
-    """The result under P1 and P2, and under PM; from the factors where there are any, so that it is never rendered."""
-    if result.factors is None:
-        parts = [{"image": image} for image in degrade(result.image, degradation)]
+    """The result under P1 and P2, and under PM; it is never rendered whole for that."""
+    if result.image is not None or result.maps is not None:
+        parts = [{"image": image} for image in degrade(result, degradation)]
     else:
         A, B, C = result.factors
         coarse, averaged = (degradation.P1 @ A, degradation.P2 @ B, C), (A, B, degradation.PM @ C)

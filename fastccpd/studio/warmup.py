@@ -16,7 +16,7 @@ from ..api import fuse
 from ..imaging import degrade, preset, scenes
 from ..kernels import _jit
 
-_METHODS = ("nn-ccpd-nls", "uc-ccpd-nls", "stereo")
+_METHODS = ("nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls", "stereo")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fastccpd import Degradation, Problem
-from fastccpd.imaging import add_noise, degrade, gaussian, response_from_groups
+from fastccpd import Degradation, Factors, FusionResult, Problem, Status
+from fastccpd.imaging import add_noise, degrade, estimate_noise, gaussian, preset, response_from_groups, scenes
+from fastccpd.model.problem import Maps
+from fastccpd.model.result import Trace
 
 
 def make_degradation(shape=(13, 18, 7), ratio=4, boundary="periodic"):
@@ -57,6 +59,25 @@ def test_degrade_takes_any_dtype_and_layout_and_leaves_it_alone(dtype):
     for image, reference in zip((hsi, msi), expected, strict=True):
         np.testing.assert_allclose(image, reference, rtol=1e-7 if narrow else 0)
     assert np.array_equal(scene, before)
+
+
+def result_of(**parts):
+    about = {"method": "", "options": {}, "seed": 0, "provenance": {}, "dtype": np.dtype(np.float64)}
+    return FusionResult(status=Status.FINISHED, cost=0.0, n_iter=0, trace=Trace(), seconds=0.0, **about, **parts)
+
+
+@pytest.mark.parametrize("kind", ["image", "factors", "maps"])
+def test_degrade_renders_a_result_row_by_row(kind):
+    rng = np.random.default_rng(0)
+    result = result_of(**{
+        "image": {"image": rng.random((13, 18, 7))},
+        "factors": {"factors": Factors(*(rng.random((n, 3)) for n in (13, 18, 7)))},
+        "maps": {"maps": Maps(rng.standard_normal((13, 18, 3)), rng.standard_normal((7, 3)))},
+    }[kind])  # fmt: skip
+    found = degrade(result, make_degradation())
+    assert (result.image is None) == (kind != "image")
+    for image, expected in zip(found, degrade(result.sri, make_degradation()), strict=True):
+        np.testing.assert_allclose(image, expected, rtol=1e-13)
 
 
 def test_degraded_images_make_a_problem():
@@ -152,3 +173,99 @@ def test_noise_refuses_what_is_no_ratio_and_no_generator():
         add_noise(cube, 5.0, None)
     with pytest.raises(ValueError, match="cube: got shape"):
         add_noise(np.ones((2, 3)), 5.0, 0)
+
+
+def noisy_images(snr):
+    """HSI and MSI of a scene and what noise of this ratio has been added to each."""
+    cube = scenes.synthetic((80, 72, 60)).cube
+    rng = np.random.default_rng(1)
+    clean = degrade(cube, preset("stereo", cube.shape))
+    return [(add_noise(image, snr, rng), np.sqrt((image**2).mean() / 10 ** (snr / 10))) for image in clean]
+
+
+@pytest.mark.parametrize("snr", [0.0, 10.0, 20.0])
+def test_the_noise_of_both_kinds_of_image_is_found(snr):
+    for image, expected in noisy_images(snr):
+        np.testing.assert_allclose(estimate_noise(image), expected, rtol=0.06)
+
+
+def test_the_noise_of_many_bands_is_found_where_there_is_little():
+    for snr in (40.0, 60.0):
+        image, expected = noisy_images(snr)[0]
+        np.testing.assert_allclose(estimate_noise(image), expected, rtol=0.05)
+
+
+def test_bands_of_different_noise_are_told_apart():
+    cube = scenes.synthetic((80, 72, 60)).cube
+    rng = np.random.default_rng(2)
+    hsi, msi = degrade(cube, preset("stereo", cube.shape))
+    for image, tolerance in ((hsi, 0.2), (msi, 0.15)):
+        sigma = 0.1 * rng.uniform(0.5, 2.0, image.shape[2])
+        found = estimate_noise(image + sigma * rng.standard_normal(image.shape))
+        assert np.median(np.abs(found / sigma - 1.0)) < tolerance / 2
+        np.testing.assert_allclose(found, sigma, rtol=2 * tolerance)
+
+
+def test_the_number_of_bands_decides_how_noise_is_found_unless_told():
+    rng = np.random.default_rng(0)
+    for bands, kind in ((30, "few"), (31, "many")):
+        image = rng.random((20, 18, bands))
+        found = estimate_noise(image)
+        assert np.array_equal(found, estimate_noise(image, kind=kind))
+        assert not np.array_equal(found, estimate_noise(image, kind={"few": "many", "many": "few"}[kind]))
+
+
+def test_noise_without_the_pixels_that_have_no_data_is_the_noise_of_the_others():
+    rng = np.random.default_rng(3)
+    for image, expected in noisy_images(15.0):
+        valid = np.ones(image.shape[:2], bool)
+        valid[2:5, 3:9] = False
+        spoiled = image.copy()
+        spoiled[~valid] = np.nan
+        np.testing.assert_allclose(estimate_noise(spoiled, valid=valid), expected, rtol=0.08)
+        everywhere = rng.random(image.shape) < 0.97
+        spoiled = np.where(everywhere, image, 1e9)
+        assert np.isfinite(estimate_noise(spoiled, valid=everywhere)).all()
+
+
+@pytest.mark.parametrize("kind", ["few", "many"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint16])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 2, 3), (1, 7, 4), (1, 1, 40), (3, 2, 40), (20, 18, 6), (12, 11, 60)])
+def test_estimated_noise_is_finite_and_positive_whatever_the_image(shape, dtype, kind):
+    rng = np.random.default_rng(0)
+    ramp = np.add.outer(np.add.outer(np.arange(shape[0]), np.arange(shape[1])), np.arange(shape[2]))
+    spot = np.zeros(shape)
+    spot[0, 0, 0] = 1.0
+    dead = 9.0 * rng.random(shape)
+    dead[:, :, 0] = 0.0
+    images = [np.zeros(shape), np.full(shape, 3.0), ramp, spot, dead, 9.0 * rng.random(shape)]
+    units = (1.0,) if dtype == np.uint16 else (1.0, 1e-28, 1e28)
+    for image in images:
+        for unit in units:
+            sigma = estimate_noise((unit * image).astype(dtype), kind)
+            assert sigma.shape == (shape[2],)
+            assert sigma.dtype == np.float64
+            assert np.isfinite(sigma).all()
+            assert (sigma > 0.0).all()
+
+
+def test_estimated_noise_scales_with_the_image_and_is_alike_in_single_precision():
+    for image, _ in noisy_images(20.0):
+        expected = estimate_noise(image)
+        np.testing.assert_allclose(estimate_noise(1e-25 * image), 1e-25 * expected, rtol=1e-9)
+        np.testing.assert_allclose(estimate_noise((1e25 * image).astype(np.float32)), 1e25 * expected, rtol=1e-4)
+
+
+def test_estimating_noise_refuses_what_it_cannot_look_at():
+    image = np.ones((4, 5, 3))
+    with pytest.raises(ValueError, match="kind: got 'some'; 'auto' or 'many' or 'few' is needed"):
+        estimate_noise(image, "some")
+    with pytest.raises(ValueError, match="valid: got shape"):
+        estimate_noise(image, valid=np.ones((4, 4), bool))
+    with pytest.raises(ValueError, match="valid: is False everywhere"):
+        estimate_noise(image, valid=np.zeros((4, 5), bool))
+    image[1, 2, 0] = np.inf
+    with pytest.raises(ValueError, match="image: holds NaN or infinite values"):
+        estimate_noise(image)
+    with pytest.raises(ValueError, match="image: got shape"):
+        estimate_noise(np.ones((4, 5)))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,8 +14,8 @@ from pair_files import RATIO, SHAPE, SUFFIXES, grid, pair, write_pair
 from scipy import io
 
 import fastccpd
-from fastccpd.imaging import landsat, preset
-from fastccpd.studio import rasters
+from fastccpd.imaging import gaussian, landsat, preset
+from fastccpd.studio import fit, rasters
 from fastccpd.studio.cli import gaps, main, operators
 
 QUICK = ["--rank", "3", "--max-iter", "3"]
@@ -38,6 +39,11 @@ def refused(capsys, *arguments, srf=True):
     (line,) = printed.err.splitlines()
     assert line.startswith("fastccpd: ")
     return line.removeprefix("fastccpd: ")
+
+
+def centred():
+    """The operators of a pair that is georeferenced."""
+    return fastccpd.Degradation(*gaussian(SHAPE[:2], RATIO, phase=1.5, boundary="reflect"), landsat(SHAPE[2]))
 
 
 @pytest.mark.parametrize("form", SUFFIXES)
@@ -180,7 +186,8 @@ def test_the_band_axis_is_for_files_that_do_not_say_it_themselves(tmp_path):
 def test_options_of_the_method_are_passed_on(tmp_path, capsys):
     hsi, msi, _ = write_pair(tmp_path)
     settings = ["--option", "step=dogleg", "--option", "ridge=0.5", "--option", 'nonnegative-modes=["bands"]']
-    _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "f.npz", *settings, "--tol", 0.25)
+    papers = ["--method", "nn-ccpd-nls", *settings]
+    _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "f.npz", *papers, "--tol", 0.25)
     assert told["options"]["step"] == "dogleg"
     assert told["options"]["ridge"] == 0.5
     assert told["options"]["nonnegative_modes"] == ["bands"]
@@ -325,6 +332,105 @@ class TestOperators:
         assert "cannot be read as an npz" in sentence
 
 
+class TestUncertainty:
+    """The expected error of each pixel, in a file of its own."""
+
+    @pytest.mark.parametrize("form", ["npz", "mat", "envi", "tif"])
+    def test_it_is_an_image_of_one_band_on_the_grid_of_the_msi(self, form, tmp_path, capsys):
+        hsi, msi, truth = write_pair(tmp_path, form, georeferenced=True)
+        out, other = (tmp_path / f"{name}{SUFFIXES[form]}" for name in ("f", "u"))
+        _, told = fused_json(capsys, hsi, msi, "-o", out, "--uncertainty", other, "--dtype", "float32")
+        assert told["files"]["uncertainty"] == str(other)
+        found = rasters.read(other)
+        assert found.shape == (*SHAPE[:2], 1)
+        assert found.dtype == np.float32
+        assert found.wavelengths is None
+        np.testing.assert_allclose(found.georeference.transform, truth.georeference.transform, rtol=1e-12)
+        _, *images = pair(georeferenced=True, dtype=np.float32)
+        expected = fastccpd.fuse(*(image.cube for image in images), centred(), rank=3, max_iter=3).uncertainty
+        np.testing.assert_allclose(found.cube[:, :, 0], expected, rtol=1e-5)
+
+    def test_pixels_without_data_are_marked_in_it_too(self, tmp_path, capsys):
+        holed = TestGaps()
+        paths = holed.holed(tmp_path)
+        fused_json(capsys, *paths, "-o", tmp_path / "f.tif", "--uncertainty", tmp_path / "u.tif")
+        found = rasters.read(tmp_path / "u.tif")
+        np.testing.assert_array_equal(found.missing(), holed.marked())
+        assert found.nodata == -9999.0
+
+    def test_it_is_the_spread_of_starts_whose_mean_is_taken(self, tmp_path, capsys):
+        hsi, msi, _ = write_pair(tmp_path)
+        several = ["--method", "nn-ccpd-nls", "--starts", 3, "--combine", "mean"]
+        _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "f.npz", "--uncertainty", tmp_path / "u.npz", *several)
+        assert told["combined"] == 3
+        assert told["noise"] is None
+        assert told["effective_rank"] is None
+        _, h, m = pair()
+        alike = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 3, "starts": 3, "combine": "mean"}
+        expected = fastccpd.fuse(h.cube, m.cube, preset("stereo", SHAPE), **alike)
+        np.testing.assert_array_equal(rasters.read(tmp_path / "f.npz").cube, expected.sri)
+        np.testing.assert_array_equal(rasters.read(tmp_path / "u.npz").cube[:, :, 0], expected.uncertainty)
+
+    def test_one_start_of_several_has_no_spread_and_says_so(self, tmp_path, capsys):
+        hsi, msi, _ = write_pair(tmp_path)
+        several = ["--method", "nn-ccpd-nls", "--starts", 3, "--combine", "mean", "--time-limit", 0]
+        _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "f.npz", "--uncertainty", tmp_path / "u.npz", *several)
+        assert told["files"]["uncertainty"] is None
+        assert f"{tmp_path}/u.npz: not written, for one start alone has no spread" in told["warnings"]
+        assert not (tmp_path / "u.npz").exists()
+
+    @pytest.mark.parametrize(
+        ("method", "sentence"),
+        [
+            ("scott", "--uncertainty: scott tells none; --method nn-ccpd-auto is needed"),
+            ("nn-ccpd-nls", "--uncertainty: nn-ccpd-nls tells none; --method nn-ccpd-auto, or several --starts with"),
+        ],
+    )
+    def test_a_method_that_tells_none_is_refused_before_any_work(self, method, sentence, tmp_path, capsys):
+        out = ["no.npz", "no.npz", "-o", str(tmp_path / "f.npz"), "--uncertainty", str(tmp_path / "u.npz")]
+        assert main(["fuse", *out, "--method", method, "--srf", "landsat"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"fastccpd: {sentence}")
+
+    def test_it_needs_a_file_of_its_own(self, tmp_path, capsys):
+        hsi, msi, _ = write_pair(tmp_path, "envi")
+        out = hsi, msi, "-o", tmp_path / "f.hdr", "--uncertainty"
+        assert refused(capsys, *out, tmp_path / "f.img") == (
+            f"--uncertainty: {tmp_path}/f.img is the output too; another file is needed"
+        )
+        assert refused(capsys, *out, msi, "--force").startswith(f"--uncertainty: {msi} is one of the inputs")
+        (tmp_path / "u.npz").write_text("mine")
+        assert refused(capsys, *out, tmp_path / "u.npz").endswith("exists already; --force overwrites it")
+
+
+def test_the_summary_tells_noise_rank_and_starts(tmp_path, capsys):
+    hsi, msi, _ = write_pair(tmp_path, snr=20.0)
+    out = "-o", tmp_path / "f.npz", "--uncertainty", tmp_path / "u.npz"
+    fuse(hsi, msi, *out, "--starts", 2, "--combine", "mean")
+    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    found = {name: text.strip() for name, text in lines.items()}
+    assert re.fullmatch(r"HSI (19|20|21)\.\d dB, MSI (18|19|20|21|22)\.\d dB", found["estimated SNR"])
+    assert found["effective rank"] == "3 of 3"
+    assert re.fullmatch(r"2, final costs .* to .*; the image is the mean of 2", found["starts"])
+    assert found["uncertainty"].startswith(f"{tmp_path}/u.npz, expected error 0.")
+    _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "g.npz", "--starts", 2)
+    assert told["combined"] == 1
+    assert told["effective_rank"] == 3
+    assert told["noise"]["hsi"]["snr_db"] == pytest.approx(20.0, abs=1.0)
+    assert len(told["noise"]["hsi"]["sigma"]) == SHAPE[2]
+    assert len(told["noise"]["msi"]["sigma"]) == 6
+
+
+def test_ratios_are_told_in_words_where_a_number_says_little():
+    image = np.ones((3, 4, 2))
+    assert fit.snr_name(fit.snr_db(image, np.full(2, 0.1))) == "20.0 dB"
+    assert fit.snr_name(fit.snr_db(image, np.full(2, 0.9))) == "−6.3 dB"
+    assert fit.snr_name(fit.snr_db(image, np.full(2, 1e-6))) == "above 50 dB (hardly any noise)"
+    assert fit.snr_name(fit.snr_db(image, np.full(2, 1.0))) == "nothing but noise"
+    image[0, 0] = np.nan
+    assert fit.snr_db(image, np.full(2, 0.1)) == pytest.approx(10 * np.log10(99.0))
+
+
 class TestAlignment:
     """What is said of the two grids."""
 
@@ -371,29 +477,92 @@ class TestGaps:
             rasters.write(path, replace(image, nodata=nodata))
         return paths
 
-    def test_nodata_is_refused_with_the_count(self, tmp_path, capsys):
-        sentence = refused(capsys, *self.holed(tmp_path), "-o", tmp_path / "f.tif")
+    def marked(self):
+        """The pixels of the result for which such a pair has no data."""
+        missing = np.zeros(SHAPE[:2], bool)
+        missing[0, 1] = missing[8:12, 12:16] = True
+        return missing
+
+    def expected(self, method="nn-ccpd-auto"):
+        """What Python makes of the pair, its missing pixels masked."""
+        _, hsi, msi = pair(georeferenced=True)
+        valid = [np.ones(image.shape[:2], bool) for image in (hsi, msi)]
+        valid[0][2, 3] = valid[1][0, 1] = False
+        return fastccpd.fuse(
+            hsi.cube, msi.cube, centred(), method=method, rank=3, max_iter=3, hsi_valid=valid[0], msi_valid=valid[1]
+        )
+
+    def test_nodata_is_refused_with_the_count_by_a_method_that_cannot_leave_it_out(self, tmp_path, capsys):
+        sentence = refused(capsys, *self.holed(tmp_path), "-o", tmp_path / "f.tif", "--method", "stereo")
         assert sentence.startswith("hsi: 1 of 30 pixels are nodata and msi: 1 of 480 pixels are nodata; fill them with")
+        assert "which stereo cannot" in sentence
 
     @pytest.mark.parametrize("nodata", [-9999.0, np.nan])
-    def test_filled_pixels_are_marked_again(self, nodata, tmp_path, capsys):
+    @pytest.mark.parametrize("method", ["nn-ccpd-auto", "nn-ccpd-nls", "stereo"])
+    def test_filled_pixels_are_marked_again(self, method, nodata, tmp_path, capsys):
         paths = self.holed(tmp_path, nodata)
-        code, told = fused_json(capsys, *paths, "-o", tmp_path / "f.tif", "--fill-nodata")
-        assert code == 4
+        code, told = fused_json(capsys, *paths, "-o", tmp_path / "f.tif", "--fill-nodata", "--method", method)
+        assert code == (0 if method == "stereo" else 4)
         assert told["nodata"] == {"hsi": 1, "msi": 1, "output": 17}
-        found = rasters.read(tmp_path / "f.tif")
-        expected = np.zeros(SHAPE[:2], bool)
-        expected[0, 1] = expected[8:12, 12:16] = True
+        fate = "filled from their neighbours, and marked again in the result"
+        assert f"msi: 1 of 480 pixels are nodata; {fate}" in told["notes"]
+        found, expected = rasters.read(tmp_path / "f.tif"), self.marked()
         np.testing.assert_array_equal(found.missing(), expected)
         np.testing.assert_equal(found.nodata, nodata)
         assert np.isfinite(found.cube[~expected]).all()
+
+    @pytest.mark.parametrize("nodata", [-9999.0, np.nan])
+    @pytest.mark.parametrize("method", ["nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls"])
+    def test_missing_pixels_have_no_part_in_the_result_and_are_marked_again(self, method, nodata, tmp_path, capsys):
+        paths = self.holed(tmp_path, nodata)
+        code, told = fused_json(capsys, *paths, "-o", tmp_path / "f.tif", "--method", method)
+        assert code == 4
+        assert told["nodata"] == {"hsi": 1, "msi": 1, "output": 17}
+        fate = "they have no part in the result, where they are marked again"
+        assert f"hsi: 1 of 30 pixels are nodata; {fate}" in told["notes"]
+        assert f"msi: 1 of 480 pixels are nodata; {fate}" in told["notes"]
+        found, missing = rasters.read(tmp_path / "f.tif"), self.marked()
+        np.testing.assert_array_equal(found.missing(), missing)
+        np.testing.assert_equal(found.nodata, nodata)
+        np.testing.assert_array_equal(found.cube[~missing], self.expected(method).sri[~missing])
+
+    def test_what_the_method_puts_into_gaps_is_kept_when_asked_for(self, tmp_path, capsys):
+        paths = self.holed(tmp_path)
+        out = tmp_path / "f.tif", "--uncertainty", tmp_path / "u.tif", "--report", tmp_path / "r.html"
+        _, told = fused_json(capsys, *paths, "-o", *out, "--keep-filled")
+        assert told["nodata"] == {"hsi": 1, "msi": 1, "output": 0}
+        assert "which keeps what the method puts there" in " ".join(told["notes"])
+        found = rasters.read(tmp_path / "f.tif")
+        assert found.nodata is None
+        np.testing.assert_array_equal(found.cube, self.expected().sri)
+        assert rasters.read(tmp_path / "u.tif").nodata is None
+        page = (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert "grey in pictures" not in page
+        assert "Pixels without data have no part in it." in page
+        _, told = fused_json(capsys, *paths, "-o", tmp_path / "g.tif", "--keep-filled", "--fill-nodata")
+        assert told["nodata"]["output"] == 0
+        assert "filled from their neighbours, and not marked in the result" in " ".join(told["notes"])
+
+    @pytest.mark.parametrize("filled", [[], ["--fill-nodata"]])
+    def test_residuals_and_noise_do_not_count_missing_pixels(self, filled, tmp_path, capsys):
+        paths = self.holed(tmp_path)
+        _, told = fused_json(capsys, *paths, "-o", tmp_path / "f.npz", "--keep-filled", *filled)
+        seen = fastccpd.imaging.degrade(rasters.read(tmp_path / "f.npz").cube, centred())
+        for name, path, image in zip(("hsi", "msi"), paths, seen, strict=True):
+            raster = rasters.read(path)
+            there = ~raster.missing()
+            expected = np.linalg.norm((raster.cube - image)[there]) / np.linalg.norm(raster.cube[there])
+            assert told["residuals"][name] == pytest.approx(expected, rel=1e-9)
+            noise, power = told["noise"][name], np.mean(raster.cube[there] ** 2)
+            expected = 10 * np.log10(power / np.mean(np.square(noise["sigma"])) - 1)
+            assert noise["snr_db"] == pytest.approx(expected, rel=1e-9)
 
     def test_a_gap_is_filled_by_its_nearest_pixel_with_data(self):
         rng = np.random.default_rng(0)
         raster = rasters.Raster(rng.random((5, 4, 3)))
         missing = np.zeros((5, 4), bool)
         missing[1:, 1:] = missing[0, 3] = True
-        filled = gaps.filled(raster, missing, "hsi").cube
+        filled = gaps.filled(raster, missing).cube
         np.testing.assert_array_equal(filled[~missing], raster.cube[~missing])
         np.testing.assert_array_equal(filled[1, 2], raster.cube[0, 2])
         np.testing.assert_array_equal(filled[3, 1], raster.cube[3, 0])
@@ -453,7 +622,7 @@ class TestRefusals:
             (["--rank", "0"], "rank: got 0; a whole number of at least 1"),
             (["--method", "nn-cpd"], "method: got 'nn-cpd'; did you mean 'nn-ccpd-nls'?"),
             (["--method", "hysure", "--tol", "1e-3"], "--tol: hysure has no tolerance to stop at"),
-            (["--option", "speed=3"], "speed: 'nn-ccpd-nls' cannot use this option"),
+            (["--option", "speed=3"], "speed: 'nn-ccpd-auto' cannot use this option"),
             (["--starts", "0"], "starts: got 0"),
             (["--seed", "-1"], "rng: got -1"),
             (["--threads", "0"], "threads: got 0"),
@@ -519,12 +688,15 @@ class TestRefusals:
         assert "there is no folder" in refused(capsys, hsi, msi, "-o", out, "--report", tmp_path / "no" / "r.html")
         assert not out.exists()
 
-    def test_everything_without_data_cannot_be_filled(self, tmp_path, capsys):
+    def test_an_image_without_any_data_is_refused(self, tmp_path, capsys):
         _, hsi, msi = pair()
         rasters.write(tmp_path / "h.npz", replace(hsi, cube=np.full_like(hsi.cube, np.nan)))
         rasters.write(tmp_path / "m.npz", msi)
         sentence = refused(capsys, tmp_path / "h.npz", tmp_path / "m.npz", "-o", tmp_path / "f.npz", "--fill-nodata")
-        assert sentence == "hsi: 30 of 30 pixels are nodata; there is nothing to fill them from"
+        assert sentence == "hsi: 30 of 30 pixels are nodata; some data are needed"
+        for method in ("nn-ccpd-auto", "stereo"):
+            arguments = tmp_path / "h.npz", tmp_path / "m.npz", "-o", tmp_path / "f.npz", "--method", method
+            assert refused(capsys, *arguments) == sentence
 
     def test_infinite_values_are_refused_by_the_image_that_has_them(self, tmp_path, capsys):
         _, hsi, msi = pair()

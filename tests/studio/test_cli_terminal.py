@@ -18,7 +18,7 @@ from fastccpd.studio.cli import main
 from fastccpd.studio.progress import fusion_progress, rows_progress
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(fastccpd.__file__).parents[1]), "TERM": "xterm", "COLUMNS": "150"}
-ENDLESS = ["--srf", "landsat", "--rank", "4", "--max-iter", "1000000", "--tol", "0",
+ENDLESS = ["--method", "nn-ccpd-nls", "--srf", "landsat", "--rank", "4", "--max-iter", "1000000", "--tol", "0",
            "--option", "gtol=0", "--option", "xtol=0"]  # fmt: skip
 
 
@@ -68,7 +68,7 @@ class TestProgress:
     def test_a_terminal_shows_the_iterations(self, tmp_path):
         code, shown = at_terminal(self.arguments(tmp_path))
         assert code == 4
-        assert "nn-ccpd-nls" in shown
+        assert "nn-ccpd-auto" in shown
         assert "iteration 4 of at most 4, cost" in shown
 
     def test_quiet_shows_none(self, tmp_path):
@@ -81,7 +81,7 @@ class TestProgress:
         code, shown = at_terminal(self.arguments(tmp_path), before="sys.modules['rich'] = None")
         assert code == 4
         (line,) = [line for line in shown.splitlines() if "iteration 4" in line]
-        assert line.startswith("nn-ccpd-nls: iteration 4, cost")
+        assert line.startswith("nn-ccpd-auto: iteration 4, cost")
         assert "\x1b" not in shown
 
     def test_nothing_is_shown_where_there_is_no_terminal(self, tmp_path, capsys):

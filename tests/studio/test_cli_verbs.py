@@ -312,6 +312,31 @@ class TestInfo:
         assert file["nodata"] == -5.0
         assert file["sha256"] == rasters.sha256(tmp_path / "h.img")
 
+    def test_a_scan_estimates_the_noise_of_good_bands_and_pixels_with_data(self, tmp_path, capsys):
+        _, hsi, msi = pair(snr=20.0)
+        hsi.cube[1, 2, 3] = -5.0
+        spoiled = hsi.cube.copy()
+        spoiled[:, :, 5] = 1e6
+        rasters.write(tmp_path / "h.hdr", replace(hsi, cube=spoiled, nodata=-5.0, bad_bands=np.arange(SHAPE[2]) == 5))
+        rasters.write(tmp_path / "m.npz", msi)
+        files = tmp_path / "h.hdr", tmp_path / "m.npz"
+        first, second = told(capsys, "info", *files, "--scan")["files"]
+        assert first["snr_db"] == pytest.approx(20.0, abs=1.0)
+        assert second["snr_db"] == pytest.approx(20.0, abs=2.0)
+        assert run("info", *files, "--scan") == 0
+        assert f"estimated SNR  {first['snr_db']:.1f} dB" in capsys.readouterr().out
+        assert "snr_db" not in told(capsys, "info", *files)["files"][0]
+        assert run("info", *files) == 0
+        assert "estimated SNR  --scan tells it" in capsys.readouterr().out
+
+    def test_a_scan_of_what_has_no_noise_to_estimate_says_so(self, tmp_path, capsys):
+        np.save(tmp_path / "empty.npy", np.full((4, 5, 3), np.nan))
+        np.save(tmp_path / "infinite.npy", np.full((4, 5, 3), np.inf))
+        for name in ("empty.npy", "infinite.npy"):
+            assert told(capsys, "info", tmp_path / name, "--scan")["files"][0]["snr_db"] is None
+            assert run("info", tmp_path / name, "--scan") == 0
+            assert "estimated SNR  not known" in capsys.readouterr().out
+
     def test_images_that_do_not_belong_together_are_told_apart(self, tmp_path, capsys):
         np.save(tmp_path / "a.npy", np.ones((5, 4, 9)))
         np.save(tmp_path / "b.npy", np.ones((20, 15, 3)))

@@ -304,12 +304,40 @@ def test_sam_maps_by_blocks_are_the_whole_map(shape, step, monkeypatch):
     np.testing.assert_allclose(shown, metrics.sam_map(result.render(), reference)[::step, ::step])
 
 
+def test_the_uncertainty_is_drawn_beside_the_error_on_one_scale(scene):
+    estimate = noisy(scene, 0.01)
+    deviation = 0.02 * np.random.default_rng(1).random(SHAPE[:2])
+    error = np.sqrt(np.square(estimate - scene).mean(axis=2))
+    figure = plots.uncertainty(deviation, estimate, scene, quantity="reflectance")
+    expected, actual = pictures(figure)
+    np.testing.assert_allclose(expected.images[0].get_array(), deviation)
+    np.testing.assert_allclose(actual.images[0].get_array(), error)
+    high = np.median([np.percentile(values, 99) for values in (deviation, error)])
+    assert expected.images[0].get_clim() == actual.images[0].get_clim() == pytest.approx((0.0, high))
+    assert bars(figure)[0].get_ylabel() == "root mean square over bands\nreflectance"
+    assert_readable(figure)
+    alone = plots.uncertainty(deviation)
+    assert len(pictures(alone)) == 1
+    assert bars(alone)[0].get_ylabel().endswith("units of the image")
+    assert_readable(alone)
+
+
+def test_an_uncertainty_that_does_not_fit_is_refused(scene):
+    with pytest.raises(ValueError, match="deviation: got shape"):
+        plots.uncertainty(scene)
+    with pytest.raises(ValueError, match="deviation: got 3×4, but reference has 24×20"):
+        plots.uncertainty(np.ones((3, 4)), scene, scene)
+    with pytest.raises(TypeError, match="estimate"):
+        plots.uncertainty(np.ones(SHAPE[:2]), reference=scene)
+
+
 def test_missing_pixels_are_masked_in_every_map_and_leave_the_scale_alone(scene):
     missing = np.zeros(SHAPE[:2], bool)
     missing[4:8, 4:12] = True
     spoilt = np.where(missing[:, :, None], 1e6, noisy(scene, 0.01))
     for figure in (
         plots.bands({"spoilt": spoilt}, 3, missing=missing),
+        plots.uncertainty(np.where(missing, 1e6, 0.01), spoilt, scene, missing=missing),
         plots.residuals({"spoilt": spoilt}, scene, 3, missing=missing),
         plots.sam_maps({"spoilt": spoilt}, scene, missing=missing),
     ):

@@ -123,15 +123,15 @@ def scored(case, tmp_path_factory):
 
 
 def test_every_section_is_there(known, blind):
-    assert Page(known).inside("h2") == [*SECTIONS[:5], "Residuals and spectral angles", *SECTIONS[5:]]
-    assert Page(blind).inside("h2") == [*SECTIONS[:5], "Fit", *SECTIONS[5:]]
+    assert Page(known).inside("h2") == [*SECTIONS[:5], "Residuals and spectral angles", "Uncertainty", *SECTIONS[5:]]
+    assert Page(blind).inside("h2") == [*SECTIONS[:5], "Fit", "Uncertainty", *SECTIONS[5:]]
 
 
 def test_links_lead_to_the_sections(known):
     page = Page(known)
     ids = {attributes["id"] for attributes in page.all("h2")}
     assert {attributes["href"] for attributes in page.all("a")} == {f"#{name}" for name in ids}
-    assert len(ids) == 9
+    assert len(ids) == 10
 
 
 @pytest.mark.parametrize("which", ["known", "blind"])
@@ -178,7 +178,9 @@ def test_the_summary_says_what_was_fused_and_how_it_ended(case, known):
     assert "HSI 6×5×36 and MSI 24×20×6 into 24×20×36 (rows×columns×bands)" in cells
     assert str(case[-1].status) in cells
     assert "15 of 480 pixels, grey in pictures" in cells
-    assert any(cell.startswith("2, final costs") for cell in cells)
+    assert any(re.fullmatch("2, final costs .*; the image is that of the lowest", cell) for cell in cells)
+    assert any(re.fullmatch(r"HSI \d\d\.\d dB, MSI \d\d\.\d dB", cell) for cell in cells)
+    assert f"{case[-1].effective_rank} of 5" in cells
     assert "A note." in Page(known).inside("li")
 
 
@@ -251,6 +253,54 @@ def test_a_result_without_factors_is_reported_alike(case, blind, tmp_path):
     image_only = dataclasses.replace(result, factors=None, image=result.render())
     path = report.fusion(tmp_path / "a.html", image_only, hsi, msi, degradation=degradation)
     assert fit_table(path) == pytest.approx(fit_table(blind), rel=1e-3)
+
+
+def test_the_uncertainty_is_shown_and_beside_it_the_error_where_the_truth_is_known(case, known, blind):
+    result = case[-1]
+    for path, alt, there, more in (
+        (known, "Maps of the expected error and of the error", np.ones(SHAPE[:2], bool), ", to be compared with"),
+        (blind, "Map of the expected error", np.ones(SHAPE[:2], bool), "."),
+    ):
+        page = Page(path)
+        assert alt in [image["alt"] for image in page.all("img")]
+        if path == known:
+            there[3:6, 4:9] = False
+        expected = np.sqrt(np.mean(result.uncertainty[there] ** 2))
+        (caption,) = [
+            text for text in page.inside("figcaption") if text.startswith("The error that the method expects")
+        ]
+        assert f" Over all pixels it is {expected:.4g}{more}" in caption
+
+
+def test_the_spread_of_starts_is_not_called_an_expected_error(case, tmp_path):
+    _, _, degradation, hsi, msi, _ = case
+    mean = fastccpd.fuse(hsi, msi, degradation, method="nn-ccpd-nls", rank=3, max_iter=3, starts=2, combine="mean")
+    page = Page(report.fusion(tmp_path / "a.html", mean, hsi, msi, degradation=degradation))
+    assert any(cell.endswith("the image is the mean of 2") for cell in page.inside("td"))
+    assert any(text.startswith("The standard deviation of 2 starts") for text in page.inside("figcaption"))
+    seen = degrade(mean.sri, degradation)
+    expected = [20 * np.log10(np.linalg.norm(i - s) / np.linalg.norm(i)) for i, s in zip((hsi, msi), seen)]
+    assert fit_table(tmp_path / "a.html") == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_method_that_tells_no_uncertainty_has_no_such_section(case, tmp_path):
+    _, _, degradation, hsi, msi, _ = case
+    plain = fastccpd.fuse(hsi, msi, degradation, method="nn-ccpd-nls", rank=3, max_iter=3)
+    page = Page(report.fusion(tmp_path / "a.html", plain, hsi, msi, degradation=degradation))
+    assert page.inside("h2") == [*SECTIONS[:5], "Fit", *SECTIONS[5:]]
+    assert "Estimated SNR" not in page.inside("th")
+
+
+def test_pixels_without_data_have_no_part_in_the_fit(case, tmp_path):
+    _, _, degradation, hsi, msi, result = case
+    there = np.ones(msi.shape[:2], bool)
+    there[5, 6] = there[11:14, 2] = False
+    spoiled = np.where(there[:, :, None], msi, np.nan)
+    path = report.fusion(tmp_path / "a.html", result, hsi, spoiled, degradation=degradation, missing=~there)
+    seen = degrade(result.render(), degradation)[1]
+    expected = 20 * np.log10(np.linalg.norm((msi - seen)[there]) / np.linalg.norm(msi[there]))
+    assert fit_table(path)[1] == pytest.approx(expected, rel=1e-3)
+    assert "Pixels without data have no part in it." in Page(path).source
 
 
 def test_without_truth_and_degradation_the_report_says_so(scored):

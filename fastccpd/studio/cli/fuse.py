@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,10 @@ from ...api import fuse
 from ...imaging import degrade
 from ...model.checks import check_values
 from ...model.files import check_free
-from ...model.result import FusionResult
-from ...plots import size_name
-from .. import alignment, rasters, report
+from .. import alignment, rasters
+from ..fit import noise_told, relative_residual
 from ..progress import fusion_progress
-from . import gaps, operators
+from . import fused, gaps, operators
 from .options import (
     add_band_axis,
     add_method_options,
@@ -28,7 +26,7 @@ from .options import (
     add_stopping_options,
     method_settings,
 )
-from .output import check_output, print_error, print_json, print_pairs
+from .output import check_output, print_error, print_json
 from .pair import read_pair
 
 NOT_CONVERGED = 4
@@ -46,29 +44,39 @@ def add(commands):
     verb.add_argument("-o", "--output", required=True, metavar="OUT", help="the file to write")
     operators.add_arguments(verb, default_ratio="what georeferencing or sizes say")
     add_method_options(verb)
+    verb.add_argument("--starts", type=int, default=1, metavar="N", help="random starts (default 1)")
     verb.add_argument(
-        "--starts", type=int, default=1, metavar="N", help="random starts, of which the lowest cost wins (default 1)"
-    )
+        "--combine", choices=("best", "mean"), default="best",
+        help="whether the image is that of the start with the lowest cost, or the mean of all (default best)",
+    )  # fmt: skip
     add_seed(verb, "the random starts")
     verb.add_argument("--threads", type=int, metavar="N", help="threads of the kernels (default: all cores)")
     add_stopping_options(verb)
     add_band_axis(verb)
     verb.add_argument(
         "--fill-nodata", action="store_true",
-        help="fill pixels without data from their neighbours for the fusion, and mark them again in the result",
+        help="fill pixels without data from their neighbours; else they are left out, or refused if the method cannot",
     )  # fmt: skip
+    verb.add_argument(
+        "--keep-filled", action="store_true",
+        help="keep what the method puts where there are no data, rather than mark it as nodata again",
+    )  # fmt: skip
+    verb.add_argument(
+        "--uncertainty", metavar="FILE", help="also write the expected error of each pixel, as an image of one band"
+    )
     verb.add_argument("--report", metavar="FILE.html", help="also write a page of pictures and figures")
-    add_output_options(verb, force="overwrite OUT and the report")
+    add_output_options(verb, force="overwrite all that is written")
     verb.set_defaults(run=run)
 
 
 def run(options):
     say = options.messages
     settings = method_settings(options)
-    _check_outputs(options)
+    method = methods.get(options.method)
+    _check_outputs(options, method)
     pair = read_pair(options, say)
     blur, PM = _operators(options, pair, say)
-    pair = pair.without_bad_bands(say).without_gaps(options.fill_nodata, say)
+    pair = pair.without_bad_bands(say).without_gaps(method, options.fill_nodata, options.keep_filled, say)
     degradation = operators.degradation(blur, PM[pair.good_msi])
     degradation.check(pair.hsi.shape, pair.msi.shape)
     for name, image in (("hsi", pair.hsi), ("msi", pair.msi)):
@@ -76,15 +84,21 @@ def run(options):
     shift = _shift(pair, degradation, say)
     images = [image.cube if options.dtype is None else image.cube.astype(options.dtype, copy=False)
               for image in (pair.hsi, pair.msi)]  # fmt: skip
-    result, interrupted = _fuse(images, degradation, settings, options, say)
-    _write(options, pair, result, say)
-    done = _Done(result, interrupted, _residuals(result.sri, images, degradation), blur, shift)
+    if not options.fill_nodata:
+        settings |= {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
+    result, interrupted = _fuse(images, degradation, method, settings, options, say)
+    measured = [gaps.emptied(image, gone) for image, gone in zip(images, (pair.missing_hsi, pair.missing_msi))]
+    residuals = {name: relative_residual(image, seen)
+                 for name, image, seen in zip(("hsi", "msi"), measured, degrade(result, degradation))}  # fmt: skip
+    marked = np.zeros_like(pair.missing) if options.keep_filled else pair.missing
+    done = fused.Done(result, interrupted, residuals, noise_told(result, *measured), marked, blur, shift)
+    fused.write(options, pair, done)
     if options.report:
-        _report(options, pair, images, degradation, done)
+        fused.write_report(options, pair, measured, degradation, done)
     if options.json:
-        print_json(_told(options, pair, done) | say.told())
+        print_json(fused.told(options, pair, done) | say.told())
     elif not options.quiet:
-        _print_summary(options, done)
+        fused.print_summary(options, done)
     if interrupted or not result.converged:
         why = "interrupted" if interrupted else result.status
         print_error(f"not converged ({why}); the result is written to {options.output}")
@@ -92,33 +106,40 @@ def run(options):
     return 0
 
 
-@dataclass(frozen=True)
-class _Done:
-    """What came out, and what it rests on."""
-
-    result: FusionResult
-    interrupted: bool
-    residuals: dict[str, float]
-    blur: operators.Blur
-    shift: alignment.Shift | None
-
-
-def _check_outputs(options):
+def _check_outputs(options, method):
+    """Refuse, before anything is read, what cannot or must not be written."""
     check_output(options.output, options.force)
+    written = {"-o": options.output}
+    if options.uncertainty:
+        by_starts = method.has_starts and options.starts > 1 and options.combine == "mean"
+        if not (method.tells_uncertainty or by_starts):
+            able = " or ".join(name for name in methods.names() if methods.get(name).tells_uncertainty)
+            spread = ", or several --starts with --combine mean," if method.has_starts else ""
+            raise ValueError(f"--uncertainty: {method.name} tells none; --method {able}{spread} is needed")
+        check_output(options.uncertainty, options.force)
+        if set(_names_of(options.output)) & set(_names_of(options.uncertainty)):
+            raise ValueError(f"--uncertainty: {options.uncertainty} is the output too; another file is needed")
+        written["--uncertainty"] = options.uncertainty
     inputs = [file for path in (options.hsi, options.msi) for file in _files_of(path.partition("::")[0])]
-    if any(os.path.samefile(ours, theirs) for ours in _files_of(options.output) for theirs in inputs):
-        raise ValueError(f"-o: {options.output} is one of the inputs, which are never overwritten")
+    for option, path in written.items():
+        if any(os.path.samefile(ours, theirs) for ours in _files_of(path) for theirs in inputs):
+            raise ValueError(f"{option}: {path} is one of the inputs, which are never overwritten")
     if options.report:
         if importlib.util.find_spec("matplotlib") is None:
             raise ModuleNotFoundError('--report needs matplotlib; pip install "fastccpd[plot]"')
         check_output(options.report, options.force, check=lambda path, force: check_free([path], force))
 
 
-def _files_of(path):
-    """The existing files that a path stands for: of ENVI there are two, whichever is named."""
-    path, envi = Path(path), rasters.FORMATS["envi"]
+def _names_of(path):
+    """The files that a path stands for: of ENVI there are two, whichever is named."""
+    path, envi = Path(path).absolute(), rasters.FORMATS["envi"]
     beside = [path.with_suffix(suffix) for suffix in envi] if path.suffix.lower() in envi else []
-    return [file for file in (path, *beside) if file.exists()]
+    return [path, *beside]
+
+
+def _files_of(path):
+    """Those of them that exist."""
+    return [file for file in _names_of(path) if file.exists()]
 
 
 def _operators(options, pair, say):
@@ -146,9 +167,9 @@ def _shift(pair, degradation, say):
     return shift
 
 
-def _fuse(images, degradation, settings, options, say):
+def _fuse(images, degradation, method, settings, options, say):
     """The result, and whether somebody asked for it before it was done."""
-    max_iter = getattr(methods.make(options.method, settings), "max_iter", None)
+    max_iter = settings.get("max_iter", getattr(method, "max_iter", None))
     with _interruptible() as interrupted, fusion_progress(options.method, max_iter, options.quiet) as show:
         say.hint(f"fusing with {options.method}; Ctrl-C ends it and keeps what there is")
 
@@ -158,8 +179,8 @@ def _fuse(images, degradation, settings, options, say):
             return interrupted.is_set()
 
         result = fuse(
-            *images, degradation, method=options.method, starts=options.starts, rng=options.seed,
-            time_limit=options.time_limit, threads=options.threads, callback=callback, **settings,
+            *images, degradation, method=options.method, starts=options.starts, combine=options.combine,
+            rng=options.seed, time_limit=options.time_limit, threads=options.threads, callback=callback, **settings,
         )  # fmt: skip
     complete = result.converged and len(result.start_costs) == options.starts
     return result, interrupted.is_set() and not complete
@@ -183,81 +204,3 @@ def _interruptible():
         yield asked
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _write(options, pair, result, say):
-    cube, nodata = result.sri, None
-    if pair.missing.any():
-        cube, nodata = gaps.marked(cube, pair.missing, pair.msi.nodata)
-    output = rasters.Raster(
-        cube, wavelengths=pair.hsi.wavelengths, fwhm=pair.hsi.fwhm, nodata=nodata, georeference=pair.msi.georeference
-    )
-    lost = rasters.lost_by(options.output, output)
-    if lost:
-        say.warn(f"{options.output}: this format cannot carry {', '.join(lost)}, which is lost")
-    rasters.write(options.output, output, overwrite=options.force)
-
-
-def _residuals(sri, images, degradation):
-    """‖image − degraded result‖ / ‖image‖ of both images: the part that the result does not explain."""
-    residuals = {}
-    for name, image, seen in zip(("hsi", "msi"), images, degrade(sri, degradation), strict=True):
-        size = np.linalg.norm(image.astype(np.float64).ravel())
-        residuals[name] = float(np.linalg.norm((image - seen).ravel()) / size) if size else 0.0
-    return residuals
-
-
-def _inputs(pair):
-    """What is known of the inputs, for JSON and the report."""
-    return [
-        {"name": name, "path": image.source["path"], "shape": image.source["stored_shape"], "dtype": str(image.dtype),
-         "layout": image.source["layout"], "sha256": image.source["sha256"]}
-        for name, image in (("HSI", pair.hsi), ("MSI", pair.msi))
-    ]  # fmt: skip
-
-
-def _told(options, pair, done):
-    """All of it, for JSON."""
-    result, shift, grids = done.result, done.shift, pair.grids
-    shapes = {"HSI": pair.hsi.shape, "MSI": pair.msi.shape}
-    inputs = {
-        entry["name"].lower(): entry | {"stored_shape": entry["shape"], "shape": shapes[entry["name"]]}
-        for entry in _inputs(pair)
-    }
-    return {
-        "status": result.status.name.lower(), "reason": str(result.status), "converged": result.converged,
-        "interrupted": done.interrupted, "cost": result.cost, "n_iter": result.n_iter, "seconds": result.seconds,
-        "method": result.method, "options": result.options, "seed": result.seed, "start_costs": result.start_costs,
-        "residuals": done.residuals,
-        "files": inputs | {"output": {"path": options.output, "shape": result.sri.shape, "dtype": str(result.dtype)},
-                           "report": options.report},
-        "alignment": {"ratio": grids.ratio, "ratio_from": grids.ratio_from, "offset": grids.offset,
-                      "shift": None if shift is None else asdict(shift) | {"matters": shift.matters}},
-        "blur": done.blur.settings, "response": options.srf or options.bands,
-        "nodata": {"hsi": int(pair.missing_hsi.sum()), "msi": int(pair.missing_msi.sum()),
-                   "output": int(pair.missing.sum())},
-        "bands_left_out": [int(band) + 1 for band in np.flatnonzero(~pair.good_hsi)],
-        "versions": result.provenance["versions"], "threads": result.provenance["threads"],
-    }  # fmt: skip
-
-
-def _report(options, pair, images, degradation, done):
-    say = options.messages
-    report.fusion(
-        options.report, done.result, *images, degradation=degradation, wavelengths=pair.hsi.wavelengths,
-        msi_wavelengths=pair.msi.wavelengths, inputs=_inputs(pair), notes=[*say.notes, *say.warnings],
-        missing=pair.missing if pair.missing.any() else None, overwrite=options.force,
-    )  # fmt: skip
-
-
-def _print_summary(options, done):
-    result = done.result
-    pairs = [
-        ("written", f"{options.output}, {size_name(result.sri.shape)} {result.dtype}"),
-        ("method", f"{result.method}, {result.n_iter} iterations in {result.seconds:.1f} s, cost {result.cost:.6g}"),
-        ("status", str(result.status)),
-        ("left unexplained", "{hsi:.2%} of the HSI, {msi:.2%} of the MSI".format(**done.residuals)),
-    ]
-    if options.report:
-        pairs.append(("report", options.report))
-    print_pairs(pairs)

@@ -29,15 +29,22 @@ def count_sentence(name, mask):
     return f"{name}: {int(mask.sum())} of {mask.size} pixels are nodata"
 
 
-def filled(raster, missing, name):
+def filled(raster, missing):
     """The raster with every missing pixel like the nearest one that is not."""
     # Imported here: it takes longer to import than everything else of this module.
     from scipy.ndimage import distance_transform_edt
 
-    if missing.all():
-        raise ValueError(f"{count_sentence(name, missing)}; there is nothing to fill them from")
     rows, columns = distance_transform_edt(missing, return_distances=False, return_indices=True)
     return replace(raster, cube=raster.cube[rows, columns])
+
+
+def emptied(cube, missing):
+    """The cube with NaN at missing pixels; itself where there are none."""
+    if not missing.any():
+        return cube
+    cube = cube.astype(np.float32 if cube.dtype == np.float32 else np.float64)
+    cube[missing] = np.nan
+    return cube
 
 
 def fine_mask(missing_hsi, missing_msi, ratio):

@@ -4,9 +4,11 @@ import numba
 import numpy as np
 
 from ...api import _available_memory, memory_needed
+from ...imaging import estimate_noise
 from ...kernels import _jit
 from ...plots import size_name
 from .. import alignment, rasters
+from ..fit import snr_db, snr_name
 from . import gaps
 from .options import add_band_axis, add_method_options, add_output_options, band_axis_of, method_settings
 from .output import bytes_name, print_json, print_pairs
@@ -16,11 +18,11 @@ from .versions import EXTRAS, versions
 def add(commands):
     verb = commands.add_parser(
         "info", help="files, alignment, memory, threads and versions",
-        description="Tell what is in the files, without reading their data. Of two, taken as HSI and MSI, also how "
+        description="Tell what is in the files; --scan reads their data too. Of two, taken as HSI and MSI, also how "
         "their grids lie to each other and how much memory a fusion takes.",
     )  # fmt: skip
     verb.add_argument("files", nargs="*", metavar="FILE", help="files to look at")
-    verb.add_argument("--scan", action="store_true", help="read the data and count the pixels without any")
+    verb.add_argument("--scan", action="store_true", help="read the data: count missing pixels, estimate the noise")
     verb.add_argument("--ratio", type=int, metavar="D", help="MSI pixels an HSI pixel, in each direction")
     add_method_options(verb)
     add_band_axis(verb)
@@ -58,8 +60,19 @@ def _described(image, scan):
     }  # fmt: skip
     if scan:
         mask = image.missing()
-        told |= {"sha256": source["sha256"], "missing": int(mask.sum())}
+        told |= {"sha256": source["sha256"], "missing": int(mask.sum()), "snr_db": _snr(image, mask)}
     return told
+
+
+def _snr(image, missing):
+    """The estimated signal-to-noise ratio of the bands and pixels that have data, in dB; None if there is none."""
+    cube = gaps.emptied(gaps.without_bad_bands(image).cube, missing)
+    if missing.all():
+        return None
+    try:
+        return snr_db(cube, estimate_noise(cube, valid=~missing))
+    except ValueError:  # infinite values, which are no business of a look at a file
+        return None
 
 
 def _pair(hsi, msi, options, settings):
@@ -126,6 +139,9 @@ def _print_file(file):
         pairs.append(("bad bands", str(file["bad_bands"])))
     if "missing" in file:
         pairs.append(("without data", f"{file['missing']} of {file['shape'][0] * file['shape'][1]} pixels"))
+        pairs.append(("estimated SNR", "not known" if file["snr_db"] is None else snr_name(file["snr_db"])))
+    else:
+        pairs.append(("estimated SNR", "--scan tells it"))
     print(file["path"])
     print_pairs(pairs + [("note", note) for note in file["notes"]], indent=2)
 

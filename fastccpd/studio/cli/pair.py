@@ -10,6 +10,14 @@ from .. import alignment, rasters
 from . import gaps
 from .options import band_axis_of
 
+# What becomes of pixels without data, by --fill-nodata and --keep-filled.
+_FATES = {
+    (False, False): "they have no part in the result, where they are marked again",
+    (False, True): "they have no part in the result, which keeps what the method puts there",
+    (True, False): "filled from their neighbours, and marked again in the result",
+    (True, True): "filled from their neighbours, and not marked in the result",
+}
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -38,20 +46,27 @@ class Pair:
                 )
         return replace(self, hsi=gaps.without_bad_bands(self.hsi), msi=gaps.without_bad_bands(self.msi))
 
-    def without_gaps(self, fill, say):
-        """Both images without missing pixels: filled, or refused."""
+    def without_gaps(self, method, fill, keep, say):
+        """Both images with missing pixels filled: for a method to use, if asked to, or else to leave out.
+
+        Whichever it is, what compares the two images needs values everywhere. A method that cannot leave them out
+        refuses missing pixels that it is not asked to fill.
+        """
         parts = {"hsi": self.missing_hsi, "msi": self.missing_msi}
         counts = {name: gaps.count_sentence(name, mask) for name, mask in parts.items() if mask.any()}
+        for name, sentence in counts.items():
+            if parts[name].all():
+                raise ValueError(f"{sentence}; some data are needed")
         if not counts:
             return self
-        if not fill:
+        if not (fill or method.takes_gaps):
             raise ValueError(
                 f"{' and '.join(counts.values())}; fill them with --fill-nodata, which marks them again in the result, "
-                "or crop the images"
+                f"use a method that leaves them out, which {method.name} cannot, or crop the images"
             )
         for sentence in counts.values():
-            say.note(f"{sentence}; filled from their neighbours, and marked again in the result")
-        images = {name: gaps.filled(getattr(self, name), parts[name], name) for name in counts}
+            say.note(f"{sentence}; {_FATES[fill, keep]}")
+        images = {name: gaps.filled(getattr(self, name), parts[name]) for name in counts}
         return replace(self, **images)
 
 

@@ -14,6 +14,9 @@ _PANELS = (
 _ABSCISSAE = {"snr": "SNR of both images (dB)", "rank": "rank R"}
 UPPER_BOUND = "tuned with the truth known: an upper bound no user can reach"
 
+# The method that nobody has to tune has a colour and a marker that no other has, and the heaviest line.
+_UNTUNED = {"color": "#8B0000", "marker": "*", "markersize": 8.0, "linewidth": 2.6, "zorder": 3}
+
 
 def curves(rows, by, filtered=False):
     """The medians of four metrics against the SNR or the rank: a figure of four panels, one line a system.
@@ -99,8 +102,10 @@ def _label(name, tuned=False):
 
 
 def _style(name, tuned):
-    """Our own method is drawn heavier, a tuned rival dotted and hollow; a rank given with the name moves the style."""
+    """The paper's method is drawn heavier, ours heaviest, a tuned rival dotted; a rank given moves the style."""
     plain, _, rank = name.partition("@")
+    if plain == "nn-ccpd-auto":
+        return {**_UNTUNED, "linestyle": plots.system_style(int(rank or 0))["linestyle"]}
     style = {**plots.system_style(list(SYSTEMS).index(plain) + int(rank or 0)), "markersize": 4.5}
     if tuned:
         style = {**style, "linestyle": ":", "markerfacecolor": "none"}

@@ -1,8 +1,9 @@
-"""The seven systems of the paper's comparison, at its settings, and what each rival may be tuned over.
+"""The seven systems of the paper's comparison, at its settings, and ours; and what each rival may be tuned over.
 
 The paper gives ranks and little else: 30 for the coupled CPDs, [12, 12, 12] for coupled Tucker, 6 for the matrix
 methods and the block-term decomposition. What it leaves open is the default of the method here: the published one.
-"nn-ccpd-nls" stands here twice: with the paper's algorithm, and with the one that is our default.
+"nn-ccpd-nls" stands here twice: with the paper's algorithm, and with the one that is its default here. "nn-ccpd-auto"
+is not in the paper; there is nothing to tune about it, and its rank is only the most that it may take.
 
 A name may be followed by a rank, as in "stereo@10", to run a tensor method at that rank in place of the paper's.
 
@@ -77,6 +78,7 @@ SYSTEMS = {
     ),
     "nn-ccpd-nls:paper": System("NN-C-CPD-NLS, paper's solver", "nn-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}),
     "nn-ccpd-nls": System("NN-C-CPD-NLS", "nn-ccpd-nls", {"rank": 30}),
+    "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": 30}),
 }  # fmt: skip
 
 
