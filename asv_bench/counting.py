@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from fastccpd.kernels import _jit
+from fastccpd.kernels._lanes import LANES
 
 
 class Work(NamedTuple):
@@ -35,9 +36,9 @@ _KERNELS = {
         "values back_values U S Q slope diagonal z out",
     ),
     "factor_scaled_blocks": Work(
-        "preconditioner, factor", lambda a, R: len(a["slope"]) * (R**3 / 3.0 + 3.0 * R**2), "Q slope diagonal L"
+        "preconditioner, factor", lambda a, R: len(a["slope"]) * (R**3 / 3.0 + 3.0 * R**2), "Q slope diagonal"
     ),
-    "solve_blocks": Work("preconditioner, solve", lambda a, R: 2.0 * len(a["b"]) * R**2, "L b x"),
+    "solve_blocks": Work("preconditioner, solve", lambda a, R: 2.0 * len(a["b"]) * R**2, "b x"),
     "residual_sums": Work("streamed residual", lambda a, R: a["Y"].size * (2.0 * R + 3.0), "Y A B Ct"),
     "render": Work("rendering", lambda a, R: 2.0 * a["out"].size * R, "A B Ct out"),
 }  # fmt: skip
@@ -62,14 +63,12 @@ def count(kernel, args, rank):
     if work is None:
         return Count(CG if _function(kernel).__module__.endswith(".vectors") else kernel.__name__, "", 0.0, 0.0)
     named = dict(zip(_parameters(kernel), args))
-    moved = sum(_bytes(name, named[name]) for name in work.arrays.split())
+    moved = sum(named[name].nbytes for name in work.arrays.split())
+    if "L" in named and kernel.__name__.endswith("_blocks"):
+        # Of the preconditioner's blocks the lower triangles are read and written, whatever room they have.
+        moved += len(named["L"]) * LANES * rank * (rank + 1) // 2 * named["L"].itemsize
     shape = "×".join(map(str, named["Y"].shape)) if "Y" in named else ""
     return Count(work.part, shape, float(work.flops(named, rank)), float(moved))
-
-
-def _bytes(name, array):
-    # Of the preconditioner's blocks, L, the lower triangles are read and written.
-    return array.nbytes / 2 if name == "L" else array.nbytes
 
 
 @cache

@@ -1,5 +1,6 @@
 """fastccpd: hyperspectral super-resolution by non-negative coupled CP decomposition, on ordinary multicore machines."""
 
+from importlib import import_module as _import_module
 from pathlib import Path as _Path
 
 # In a source checkout the kernels live beside this folder; installed, they are the sub-package fastccpd.kernels.
@@ -8,23 +9,33 @@ _beside = [_here.parent / "kernels" / "__init__.py", _here.parent / "pyproject.t
 if not (_here / "kernels").is_dir() and all(path.is_file() for path in _beside):
     __path__.append(str(_here.parent))
 
-from . import imaging, kernels, methods, plots  # noqa: E402
-from .api import fuse, fuse_many, memory_needed  # noqa: E402
-from .model.degradation import Degradation  # noqa: E402
-from .model.problem import Factors, Problem  # noqa: E402
-from .model.result import FusionResult, Status  # noqa: E402
+# What is behind a name is imported when it is first asked for: importing the package costs little more than nothing.
+_HOMES = {
+    "Degradation": "model.degradation",
+    "Factors": "model.problem",
+    "FusionResult": "model.result",
+    "Maps": "model.problem",
+    "Problem": "model.problem",
+    "Status": "model.result",
+    "fuse": "api",
+    "fuse_many": "api",
+    "memory_needed": "api",
+}
+_FLOORS = ("adapters", "imaging", "kernels", "methods", "plots", "testing")
 
-__all__ = [
-    "Degradation",
-    "Factors",
-    "FusionResult",
-    "Problem",
-    "Status",
-    "fuse",
-    "fuse_many",
-    "imaging",
-    "kernels",
-    "memory_needed",
-    "methods",
-    "plots",
-]
+__all__ = [*sorted(_HOMES), "imaging", "kernels", "methods", "plots"]
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        value = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
+    elif name in _FLOORS:
+        value = _import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_HOMES, *_FLOORS})

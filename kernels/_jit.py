@@ -39,6 +39,11 @@ LEAST_PARALLEL_WORK_WITHOUT_BLAS = 1_000_000
 _SERIAL_FLOPS_PER_SECOND = 5e10
 _LAUNCHES_WORTH = 4
 
+# A launch that takes so many times as long as the serial twin, and this many seconds more, waits for a core that other
+# processes use: milliseconds, every time. Kernels then run serially for a while, the longer the more often it happens.
+_LATE_TIMES, _LATE_SECONDS = 4, 2e-4
+_SHORTEST_REST, _LONGEST_REST = 0.01, 1.0
+
 # FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
 _FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
@@ -70,16 +75,28 @@ class Kernel:
         self.serial = _compile(function, "serial", parallel=False)
         shares_work = "prange" in function.__code__.co_names
         self.parallel = _compile(function, "parallel", parallel=True) if shares_work else self.serial
+        self.was_launched, self.pace = False, None
         KERNELS.append(self)
 
     def __call__(self, *args, work=0, least=LEAST_PARALLEL_WORK):
         if work >= least and _launch.permitted() and _launch.lock.acquire(blocking=False):
             try:
                 if _launch.pays(work):
-                    return self.parallel(*args)
+                    return self._run_timed(args, work)
             finally:
                 _launch.lock.release()
-        return self.serial(*args)
+        self.serial(*args)
+
+    def _run_timed(self, args, work):
+        rests, started = _launch.rests(), time.perf_counter()
+        (self.serial if rests else self.parallel)(*args)
+        seconds = time.perf_counter() - started
+        if rests:
+            self.pace = min(self.pace or np.inf, seconds / work)
+        elif self.was_launched:  # the first launch loads the code
+            _launch.judge(seconds, work * (self.pace or 1.0 / _SERIAL_FLOPS_PER_SECOND))
+        else:
+            self.was_launched = True
 
     def __repr__(self):
         return f"<kernel {self.__name__}>"
@@ -102,6 +119,7 @@ class _Launch:
         self.lock = threading.Lock()
         self.happened = self.forbidden = False
         self.seconds = None
+        self.rest, self.resting_until = _SHORTEST_REST, 0.0
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -110,6 +128,17 @@ class _Launch:
             return False
         self.happened = True
         return True
+
+    def rests(self):
+        return time.perf_counter() < self.resting_until
+
+    def judge(self, seconds, serially):
+        """Rest after a launch that came late beside what the serial twin takes; the caller holds the lock."""
+        if seconds > _LATE_TIMES * serially + _LATE_SECONDS:
+            self.rest = min(2.0 * self.rest, _LONGEST_REST)
+            self.resting_until = time.perf_counter() + self.rest
+        else:
+            self.rest = max(0.99 * self.rest, _SHORTEST_REST)
 
     def pays(self, work):
         """Whether `work` flops are worth a launch; the caller holds the lock."""

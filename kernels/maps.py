@@ -8,6 +8,7 @@ roughly, |D Z| is bounded by a square: |D Z|² w / 2 + constant with w = 1 / sqr
 import numpy as np
 from numba import prange
 
+from ._arrays import readonly
 from ._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ._jit import kernel
 
@@ -82,8 +83,9 @@ def sparse_products(starts, columns, values, X, out):
 def along(matrix, X, axis):
     """A scipy.sparse CSR matrix applied along the first or the second axis of a stack of maps."""
     I, J, P = X.shape
-    stack = X.reshape(1, I, J * P) if axis == 0 else X
+    stack = readonly(X.reshape(1, I, J * P) if axis == 0 else X)
     out = np.empty((stack.shape[0], matrix.shape[0], stack.shape[2]))
     work = 2.0 * matrix.nnz * stack.shape[0] * stack.shape[2]
-    sparse_products(matrix.indptr, matrix.indices, matrix.data, stack, out, work=work, least=LEAST)
+    entries = map(readonly, (matrix.indptr, matrix.indices, matrix.data))
+    sparse_products(*entries, stack, out, work=work, least=LEAST)
     return out.reshape(matrix.shape[0], J, P) if axis == 0 else out

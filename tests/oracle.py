@@ -70,6 +70,37 @@ def conjugate_turn(r, y, before, d):
     return ry, ry / before * d - y
 
 
+def differences(I, J):
+    """Dense (I J, I J) matrices: a map, row by row, to its differences down and to the right, 0 at the border."""
+    down, right = np.eye(I, k=1) - np.eye(I), np.eye(J, k=1) - np.eye(J)
+    down[-1], right[-1] = 0.0, 0.0
+    return np.kron(down, np.eye(J)), np.kron(np.eye(I), right)
+
+
+def edge_weights(Z, weight, rounding):
+    """weight / sqrt(|D Z|² + rounding²), pixel by pixel."""
+    I, J, P = Z.shape
+    squares = sum(np.square(D @ Z.reshape(-1, P)).sum(axis=1) for D in differences(I, J))
+    return weight / np.sqrt(squares + rounding**2).reshape(I, J)
+
+
+def curvature(Z, kinds, grams, weights):
+    """(blockdiag(grams) + D' W D) Z, by one dense matrix over pixels and maps."""
+    I, J, P = Z.shape
+    smooth = sum(D.T @ np.diag(weights.ravel()) @ D for D in differences(I, J))
+    H = np.kron(smooth, np.eye(P))
+    for n, kind in enumerate(kinds.ravel()):
+        H[n * P : (n + 1) * P, n * P : (n + 1) * P] += grams[kind]
+    return (H @ Z.ravel()).reshape(Z.shape)
+
+
+def maps_model(P1, P2, F, R, hsi_valid, msi_valid):
+    """The dense matrix from maps, pixel after pixel, to the data there are, HSI then MSI, over their noise."""
+    hsi = np.kron(np.kron(P1, P2), F)
+    msi = np.kron(np.eye(P1.shape[1] * P2.shape[1]), R)
+    return np.vstack([hsi[hsi_valid.ravel()], msi[msi_valid.ravel()]])
+
+
 def ratio(result, reference, terms):
     """A LAPACK-style error: |result - reference| over eps * (number of terms) * |reference|."""
     eps = np.finfo(result.dtype).eps

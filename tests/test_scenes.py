@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 import fastccpd
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
@@ -11,9 +12,11 @@ STARTS = range(5)
 
 
 def observed(cube, snr_db, seed=0):
+    """(hsi, msi, degradation); `snr_db` may be two numbers, for the HSI and for the MSI."""
     degradation = preset("stereo", cube.shape)
     rng = np.random.default_rng(seed)
-    hsi, msi = (add_noise(image, snr_db, rng) for image in degrade(cube, degradation))
+    ratios = np.broadcast_to(snr_db, 2)
+    hsi, msi = (add_noise(image, float(snr), rng) for image, snr in zip(degrade(cube, degradation), ratios))
     return hsi, msi, degradation
 
 
@@ -70,3 +73,60 @@ def test_the_papers_algorithm_gives_the_known_figures_on_noisy_salinas(salinas):
             hsi, msi, degradation = observed(salinas, 5.0, seed)
             found.append(metrics.rsnr(fastccpd.fuse(hsi, msi, degradation, method=method, **paper).sri, salinas))
         assert np.median(found) >= known - 3.0
+
+
+@pytest.fixture(scope="module")
+def scene(request, salinas, indian_pines):
+    return {"salinas": salinas, "indian pines": indian_pines}[request.param]
+
+
+BOTH = pytest.mark.parametrize("scene", ["salinas", "indian pines"], indirect=True)
+
+
+def rank_correlation(result, cube):
+    """Of the uncertainty with the true error of each pixel."""
+    error = np.sqrt(np.mean((result.sri - cube) ** 2, axis=2))
+    return spearmanr(error, result.uncertainty, axis=None).statistic
+
+
+@pytest.mark.parametrize(
+    ("scene", "decibels", "degrees", "correlation"),
+    [("salinas", 22.5, 3.4, 0.5), ("indian pines", 21.6, 3.8, 0.2)],
+    indirect=["scene"],
+)
+def test_auto_withstands_noise_of_5_db_and_knows_where_it_errs(scene, decibels, degrees, correlation):
+    runs = [fastccpd.fuse(*observed(scene, 5.0, seed), rng=seed) for seed in range(3)]
+    assert np.median([metrics.rsnr(run.sri, scene) for run in runs]) >= decibels
+    assert np.median([metrics.sam(run.sri, scene) for run in runs]) <= degrees
+    assert np.median([rank_correlation(run, scene) for run in runs]) >= correlation
+    assert all(run.maps is not None for run in runs)
+
+
+def test_the_uncertainty_follows_the_error_of_indian_pines_at_20_db(indian_pines):
+    result = fastccpd.fuse(*observed(indian_pines, 20.0), max_iter=10)
+    assert rank_correlation(result, indian_pines) >= 0.35
+
+
+@BOTH
+@pytest.mark.parametrize("snr", [15.0, 30.0, (15.0, 30.0), (30.0, 15.0)], ids=str)
+def test_auto_is_better_than_nls_with_equal_and_unequal_noise(scene, snr):
+    images = observed(scene, snr)
+    auto, nls = (metrics.rsnr(fastccpd.fuse(*images, method=m).sri, scene) for m in ("nn-ccpd-auto", "nn-ccpd-nls"))
+    assert auto >= nls + 2.0
+
+
+@BOTH
+def test_the_image_of_auto_hardly_depends_on_the_rank(scene):
+    images = observed(scene, 5.0)
+    few, many = (metrics.rsnr(fastccpd.fuse(*images, rank=rank).sri, scene) for rank in (30, 60))
+    assert many == pytest.approx(few, abs=0.5)
+
+
+@BOTH
+def test_auto_gives_the_same_image_of_reflectances_and_of_counts(scene):
+    hsi, msi, degradation = observed(scene, 10.0)
+    image = fastccpd.fuse(hsi, msi, degradation, max_iter=10).sri
+    counts = fastccpd.fuse(10_000.0 * hsi, 10_000.0 * msi, degradation, max_iter=10).sri
+    assert metrics.rsnr(counts / 10_000.0, image) > 60.0
+    rounded = (np.round(10_000.0 * cube).astype(np.int32) for cube in (hsi, msi))
+    assert metrics.rsnr(fastccpd.fuse(*rounded, degradation, max_iter=10).sri / 10_000.0, image) > 40.0

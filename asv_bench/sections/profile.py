@@ -18,6 +18,8 @@ from ..benchmarks import pairs, solvers
 from ..counting import CG, count, vectors_of_cg, watching
 from ..measuring import Limits, Table, seconds_of
 
+# The solver itself, whatever `fuse` does by default.
+_METHOD = {"method": "nn-ccpd-nls"}
 _COLUMNS = ["seconds", "of the whole", "calls", "GFLOP", "GB", "GFLOP/s", "GB/s", "of the limit"]
 
 
@@ -25,11 +27,11 @@ def profile():
     """Needs the real scenes, in the folder that FASTCCPD_DATA names."""
     *_, large_rank = pairs.LARGE
     cases = {
-        "Salinas 5 dB R=30": (lambda: solvers.pair_of("salinas-a", 5.0), {"rank": 30}),
-        "Indian Pines 30 dB R=60": (lambda: solvers.pair_of("indian-pines", 30.0), {"rank": 60}),
+        "Salinas 5 dB R=30": (lambda: solvers.pair_of("salinas-a", 5.0), {"rank": 30, **_METHOD}),
+        "Indian Pines 30 dB R=60": (lambda: solvers.pair_of("indian-pines", 30.0), {"rank": 60, **_METHOD}),
         "256x256x200 / 1024x1024x8 R=64": (
             lambda: pairs.smooth_pair(pairs.LARGE),
-            {"rank": large_rank, "max_iter": 10},
+            {"rank": large_rank, "max_iter": 10, **_METHOD},
         ),
     }
     limits = Limits.measured()
@@ -40,11 +42,9 @@ def profile():
 def _profile_of(name, case, options, limits):
     fuse(*case, **options | {"max_iter": 2})
     untimed = min(seconds_of(lambda: fuse(*case, **options)) for _ in range(2))
-    watch = _Watch(options["rank"])
-    with watch.on():
-        result = watch.timed("rest", lambda: fuse(*case, **options))
-    whole = sum(part.seconds for part in watch.parts.values())
-    parts = dict(sorted(watch.parts.items(), key=lambda item: (item[0] == "rest", -item[1].seconds)))
+    # The fastest of a few runs is the one that the machine disturbed least.
+    whole, parts, result = min((_watched(case, options) for _ in range(3)), key=lambda run: run[0])
+    parts = dict(sorted(parts.items(), key=lambda item: (item[0] == "rest", -item[1].seconds)))
     rows = [[part, *spent.row(whole, limits)] for part, spent in parts.items()]
     rows.append([f"whole ({untimed:.2f} s when no part is timed)", f"{whole:.3f}", "100 %", *[""] * 6])
     rows.append([f"limits: {limits}", *[""] * 8])
@@ -53,6 +53,14 @@ def _profile_of(name, case, options, limits):
         "seconds when no part is timed": untimed, "iterations": result.n_iter, "limits": limits._asdict(),
     }  # fmt: skip
     return Table(f"profile, {name}", [f"{name}, {result.n_iter} iterations", *_COLUMNS], rows, numbers)
+
+
+def _watched(case, options):
+    """(seconds, parts, result) of one fusion."""
+    watch = _Watch(options["rank"])
+    with watch.on():
+        result = watch.timed("rest", lambda: fuse(*case, **options))
+    return sum(spent.seconds for spent in watch.parts.values()), watch.parts, result
 
 
 @dataclass

@@ -14,7 +14,7 @@ from ..model.checks import as_choice, as_count, as_number
 from ..model.result import Trace
 from ..solver.coupled_cpd import CURVATURES, SLAB, CoupledCPD
 from ..solver.parametrisation import per_mode
-from ..solver.regularisers import Ridge
+from ..solver.regularisers import Ridge, Smoothness, Subspace
 from ..solver.trust_region import Options, minimize
 from .method import Method, Solution
 
@@ -29,6 +29,8 @@ class CoupledNLS(Method):
     rank : the number R of rank-one terms.
     curvature : "positive" adds the cheap positive part of the true Hessian, "gauss-newton" (the paper's) does not.
     ridge : weight of ½‖x‖², for data divided by the scene's scale; on squared parameters an L1 prior on the factors.
+    smoothness : weights of ½‖DA‖², ½‖DB‖², ½‖DC‖², differences down the factors of rows, columns and bands.
+    subspace : weight of ½‖(I − EE')C‖², with E the `subspace_rank` leading singular vectors of the HSI's spectra.
     weights : of the HSI's and of the MSI's misfit.
     """
 
@@ -36,6 +38,9 @@ class CoupledNLS(Method):
     step: str = Options.step
     curvature: str = "positive"
     ridge: float = 0.0
+    smoothness: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    subspace: float = 0.0
+    subspace_rank: int = 4
     weights: tuple[float, float] = (1.0, 1.0)
     max_iter: int = Options.max_iter
     gtol: float = Options.gtol
@@ -54,17 +59,15 @@ class CoupledNLS(Method):
         self._solver_options(None)
         as_choice(self.curvature, "curvature", CURVATURES)
         # Plain numbers, whatever was given: options go through JSON.
-        for name in ("rank", "max_iter", "pcg_max_iter"):
+        for name in ("rank", "subspace_rank", "max_iter", "pcg_max_iter"):
             self._set(name, as_count(getattr(self, name), name, least=0 if name == "max_iter" else 1))
-        for name in ("ridge", "gtol", "ftol", "xtol", "eta", "pcg_rtol"):
+        for name in ("ridge", "subspace", "gtol", "ftol", "xtol", "eta", "pcg_rtol"):
             self._set(name, as_number(getattr(self, name), name))
         if self.radius0 is not None:
             self._set("radius0", as_number(self.radius0, "radius0", above=True))
-        if not isinstance(self.weights, tuple | list | np.ndarray):
-            raise TypeError(f"weights: got {self.weights!r}; two numbers, for HSI and MSI, are needed")
-        if len(self.weights) != 2:
-            raise ValueError(f"weights: got {len(self.weights)} numbers; two, for HSI and MSI, are needed")
-        self._set("weights", tuple(as_number(w, f"weights[{n}]") for n, w in enumerate(self.weights)))
+        self._set("weights", _numbers(self.weights, "weights", "two numbers, for HSI and MSI,", 2))
+        needed = "three numbers, for rows, columns and bands,"
+        self._set("smoothness", _numbers(self.smoothness, "smoothness", needed, 3))
         if not any(self.weights):
             raise ValueError(f"weights: got {self.weights}; at least one above zero is needed")
 
@@ -84,9 +87,8 @@ class CoupledNLS(Method):
         scale = own_scale(problem)
         parametrisation = self.parametrisation
         objective = CoupledCPD(
-            problem, self.rank, parametrisation, self.curvature, [Ridge(self.ridge)] if self.ridge else (),
-            self.weights, scale,
-        )  # fmt: skip
+            problem, self.rank, parametrisation, self.curvature, self._regularisers(problem), self.weights, scale
+        )
         if init is None:
             x0 = random_start(problem, self.rank, parametrisation, rng)
         else:
@@ -98,6 +100,17 @@ class CoupledNLS(Method):
             status=state.status, cost=state.cost * scale**2, n_iter=state.n_iter, trace=trace,
             factors=objective.factors(state.x),
         )  # fmt: skip
+
+    def _regularisers(self, problem):
+        I, J, K = problem.sri_shape
+        if self.ridge:
+            yield Ridge(self.ridge)
+        if any(self.smoothness):
+            yield Smoothness(self.smoothness, (I, J, K))
+        if self.subspace:
+            pixels = problem.hsi.reshape(-1, K).astype(np.float64, copy=False)
+            _, vectors = np.linalg.eigh(pixels.T @ pixels)
+            yield Subspace(self.subspace, vectors[:, ::-1][:, : self.subspace_rank], slice(I + J, I + J + K))
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         n, m = sum(msi_shape[:2]) + hsi_shape[2], sum(hsi_shape) + sum(msi_shape)
@@ -111,6 +124,15 @@ class CoupledNLS(Method):
         # The slab in which norms are summed is gone before the first vector is made.
         slab = min(max(math.prod(hsi_shape), math.prod(msi_shape)), SLAB)
         return 8 * (points + products + partial_sums + singles + max(vectors + blocks, slab))
+
+
+def _numbers(values, name, needed, count):
+    """As many numbers of at least zero, as a tuple."""
+    if not isinstance(values, tuple | list | np.ndarray):
+        raise TypeError(f"{name}: got {values!r}; {needed} are needed")
+    if len(values) != count:
+        raise ValueError(f"{name}: got {len(values)} numbers; {needed} are needed")
+    return tuple(as_number(value, f"{name}[{n}]") for n, value in enumerate(values))
 
 
 def own_scale(problem):

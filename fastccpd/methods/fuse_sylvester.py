@@ -27,7 +27,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import fft, linalg
-from scipy.interpolate import CubicSpline
 
 from ..model.checks import as_choice, as_count, as_number
 from ._circular import circular_blur
@@ -139,6 +138,9 @@ class FUSESylvester(Method):
 
 def _interpolated(coarse, blur):
     """`coarse` by periodic cubic splines at the fine pixels, each coarse pixel sitting at its centroid."""
+    # Imported here: it takes as long to import as Numba itself.
+    from scipy.interpolate import CubicSpline
+
     for axis, (d, centre) in enumerate(zip(blur.ratio, blur.centre, strict=True)):
         n = coarse.shape[axis]
         closed = np.concatenate([coarse, coarse.take([0], axis)], axis)

@@ -10,9 +10,9 @@
 
    so the solver is the one of "nn-ccpd-nls". On squares the ridge is ½μ(ΣA + ΣB + ΣC), an L1 prior that prunes what is
    not needed; μ is small, because the noise is already gone.
-4. The scene is [[A, B, C]] plus a remainder, which the maps hold: they are the image. Where the CPD by itself explains
-   the two given images down to their noise at a lower estimated risk (a scene of low rank with little noise), it is
-   the image, and there is no remainder.
+4. The scene is [[A, B, C]] plus a remainder, which the maps hold: they are the image. Where the decomposition of the
+   two given images has a lower estimated risk than the maps (a scene of low rank), it is the image, without remainder.
+   It begins where the maps' decomposition ended, or anew where the maps do not explain the images at all.
 """
 
 import math
@@ -35,6 +35,9 @@ from .method import Method, Progress, Solution, register
 
 # Noise below this part of the signal, 50 dB, is not told from none: scenes have that much detail of their own.
 _QUIETEST = 10.0**-2.5
+
+# Maps whose misfit is so many times that of noise are the wrong model.
+_UNEXPLAINED = 10.0
 
 # A term whose size is below this part of the largest one is pruned.
 _PRUNED = 1e-3
@@ -90,32 +93,43 @@ class NNCCPDAuto(Method):
             return Solution(status=run.status, cost=run.cost, n_iter=run.n_iter, trace=run.trace, factors=factors)
         sigmas = (noise.of_many_bands(problem.hsi, problem.hsi_valid),
                   noise.of_few_bands(problem.msi, problem.msi_valid))  # fmt: skip
+        audible = [_audible(sigma, image) for sigma, image in zip(sigmas, (problem.hsi, problem.msi), strict=True)]
         # The probe of the risk is the same for every start, and so are the maps.
-        fitted = maps.fit(problem, *map(_audible, sigmas, (problem.hsi, problem.msi)), np.random.default_rng(0),
-                          out_of_time=lambda: time_left() == 0.0)  # fmt: skip
+        fitted = maps.fit(problem, *audible, np.random.default_rng(0), out_of_time=lambda: time_left() == 0.0)
         run = _Run(self, callback, time_left)
-        clean = _clean(problem, fitted)
-        x0 = random_start(clean, self.rank, "square", rng)
-        factors = run.fit(clean, x0, [Ridge(self.ridge)] if self.ridge else ())
-        alone = self._alone(problem, sigmas, fitted, factors, run)
-        shown = Maps(fitted.Z, fitted.spectra) if self.remainder and alone is None else None
-        factors = factors if alone is None else alone
+        factors, alone = self._decomposed(problem, audible, fitted, rng, run)
+        shown = Maps(fitted.Z, fitted.spectra) if self.remainder and not alone else None
         return Solution(
             status=run.status, cost=_misfit(problem, factors), n_iter=run.n_iter, trace=run.trace, factors=factors,
             maps=shown, uncertainty=fitted.deviation, noise=sigmas, effective_rank=effective_rank(factors),
         )  # fmt: skip
 
-    def _alone(self, problem, sigmas, fitted, factors, run):
-        """The decomposition of the given images, where it explains them to their noise at a lower risk; else None."""
-        degrees = (sum(problem.sri_shape) - 2) * self.rank
-        if not run.status.converged or degrees >= fitted.risk:
-            return None
+    def _decomposed(self, problem, sigmas, fitted, rng, run):
+        """The factors, and whether they have a lower estimated risk than the maps, and so are the image."""
         by_noise = [1.0 / float(np.mean(np.square(sigma))) for sigma in sigmas]
-        weights = tuple(weight / max(by_noise) for weight in by_noise)
-        x0 = given_start(factors, problem, self.rank, "square", own_scale(problem))
-        better = run.fit(problem, x0, weights=weights)
-        excess = 2.0 * run.cost * max(by_noise) - problem.n_data
-        return better if excess <= 0.0 and excess + 2.0 * degrees < fitted.risk else None
+        degrees = (sum(problem.sri_shape) - 2) * self.rank
+
+        def beat_the_maps(factors):
+            return 2.0 * _misfit(problem, factors, by_noise) - problem.n_data + 2.0 * degrees < fitted.risk
+
+        if fitted.misfit > _UNEXPLAINED * problem.n_data:
+            # The maps are the wrong model: nothing of them is of use, and there is no noise to weigh or stop early for.
+            start = random_start(problem, self.rank, "square", rng)
+            factors = run.fit(problem, start, min(self.ftol, Options.ftol))
+            better = beat_the_maps(factors)
+            if better or not run.status.goes_on_to_next_start:
+                return factors, better
+        clean = _clean(problem, fitted)
+        start = random_start(clean, self.rank, "square", rng)
+        factors = run.fit(clean, start, self.ftol, [Ridge(self.ridge)] if self.ridge else ())
+        # A perfect model leaves just its degrees of freedom as risk.
+        if run.status.converged and degrees < fitted.risk:
+            start = given_start(factors, problem, self.rank, "square", own_scale(problem))
+            weights = tuple(weight / max(by_noise) for weight in by_noise)
+            alone = run.fit(problem, start, self.ftol, weights=weights)
+            if beat_the_maps(alone):
+                return alone, True
+        return factors, False
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         (I, J, bands), K = msi_shape, hsi_shape[2]
@@ -130,20 +144,19 @@ class _Run:
     def __init__(self, method, callback, time_left):
         self.method, self.callback, self.time_left = method, callback, time_left
         self.began = time.perf_counter()
-        self.trace, self.status, self.cost = Trace(), None, np.nan
+        self.trace, self.status = Trace(), None
 
     @property
     def n_iter(self):
         return max(0, len(self.trace) - 1)
 
-    def fit(self, problem, x0, regularisers=(), weights=(1.0, 1.0)):
-        """The factors of a problem from x0, in iterations that are left over; `cost` is the last one, in its units."""
+    def fit(self, problem, x0, ftol, regularisers=(), weights=(1.0, 1.0)):
+        """The factors of a problem from x0, in iterations that are left over."""
         scale = own_scale(problem)
         objective = CoupledCPD(problem, self.method.rank, "square", "positive", regularisers, weights, scale)
-        options = Options(max_iter=self.method.max_iter - self.n_iter, ftol=self.method.ftol,
-                          max_seconds=self.time_left())  # fmt: skip
+        options = Options(max_iter=self.method.max_iter - self.n_iter, ftol=ftol, max_seconds=self.time_left())
         state = minimize(objective, x0, options, lambda state: self._goes_on(state, scale**2))
-        self.status, self.cost = state.status, state.cost * scale**2
+        self.status = state.status
         return objective.factors(state.x)
 
     def _goes_on(self, state, unit):
@@ -174,9 +187,9 @@ def _clean(problem, fitted):
     return Problem(coarse @ fitted.spectra.T, fitted.Z @ T.T, Degradation(P1, P2, Q.T))
 
 
-def _misfit(problem, factors):
-    """½ ‖hsi − …‖² + ½ ‖msi − …‖²: the cost of "nn-ccpd-nls", in the caller's units."""
-    objective = CoupledCPD(problem, factors.rank, "identity")
+def _misfit(problem, factors, weights=(1.0, 1.0)):
+    """½ w_H ‖hsi − …‖² + ½ w_M ‖msi − …‖²; with weights of 1 the cost of "nn-ccpd-nls", in the caller's units."""
+    objective = CoupledCPD(problem, factors.rank, "identity", weights=weights)
     return objective.cost(np.vstack(list(factors)))
 
 

@@ -101,10 +101,16 @@ class Maps:
 
     def render(self, rows=None, cols=None, bands=None, dtype=None):
         """max(Z S', 0), whole or a block of it."""
-        everything = slice(None)
-        rows, cols, bands = (everything if part is None else part for part in (rows, cols, bands))
+        rows, cols, bands = map(as_part, (rows, cols, bands))
         Z, S = self.Z[rows][:, cols], self.S[bands]
         image = np.empty((*Z.shape[:2], len(S)), self.Z.dtype if dtype is None else dtype)
         for i in range(len(Z)):  # row by row: no second image in float64
             np.maximum(Z[i] @ S.T, 0.0, out=image[i], casting="same_kind")
         return image
+
+
+def as_part(part):
+    """What `render` takes of an axis: all of it for None; for a single number the axis stays, of length 1."""
+    if part is None:
+        return slice(None)
+    return part if isinstance(part, slice) else np.atleast_1d(part)

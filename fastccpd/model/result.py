@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .problem import Factors, Maps
+from .problem import Factors, Maps, as_part
 
 
 class Status(Enum):
@@ -119,14 +119,13 @@ class FusionResult:
         return self.image
 
     def render(self, rows=None, cols=None, bands=None):
-        """A block of the super-resolution image: slices or index arrays, None for a whole axis."""
+        """A block of the super-resolution image: slices, indices or index arrays, None for a whole axis."""
         if self.image is None:
             source = self.maps if self.maps is not None else self.factors
             return source.render(rows, cols, bands, dtype=self.dtype)
         block = self.image
         for axis, part in enumerate((rows, cols, bands)):
-            if part is not None:
-                block = block[(slice(None),) * axis + (part,)]
+            block = block[(slice(None),) * axis + (as_part(part),)]
         return np.ascontiguousarray(block)
 
     @property

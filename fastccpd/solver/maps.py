@@ -29,8 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solveh_banded
-from scipy.ndimage import gaussian_filter
 
+from ..kernels._arrays import readonly
 from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.maps import along, curvature, edge_weights
 from ..kernels.vectors import dot
@@ -120,7 +120,7 @@ def fit(problem, sigma_H, sigma_M, rng, out_of_time=lambda: False):
         best = path.Z.copy(), strength, misfit, degrees, risk
         strength *= STEP
     Z, strength, misfit, degrees, risk = best
-    deviation = _deviation(Z, smoothest, data) * np.sqrt(np.mean(np.square(sigma_H)))
+    deviation = _deviation(Z, (smoothest, path.Z), data) * np.sqrt(np.mean(np.square(sigma_H)))
     spectra = _with_bands_between(sigma_H[:, None] * data.F, problem.hsi_valid)
     return FittedMaps(Z, spectra, strength, misfit, degrees, max(risk, degrees), deviation)
 
@@ -150,7 +150,8 @@ class _Image:
         out = np.empty(Z.shape)
         if weights is None:
             weights = np.zeros(Z.shape[:2])
-        curvature(Z, self.kinds, self.grams, weights, out, work=2.0 * Z.size * (Z.shape[2] + 10), least=LEAST)
+        curvature(*map(readonly, (Z, self.kinds, self.grams, weights)), out,
+                  work=2.0 * Z.size * (Z.shape[2] + 10), least=LEAST)  # fmt: skip
         return out
 
     def drawn(self, rng):
@@ -219,7 +220,7 @@ class _Path:
     def descend(self, strength):
         """Fit with λ = strength."""
         for _ in range(REWEIGHTINGS):
-            edge_weights(self.Z, strength * self.data.unit, _ROUNDING / self.data.unit, self.weights,
+            edge_weights(readonly(self.Z), strength * self.data.unit, _ROUNDING / self.data.unit, self.weights,
                          work=10.0 * self.Z.size, least=LEAST)  # fmt: skip
             self._solve()
 
@@ -290,25 +291,31 @@ def _with_bands_between(spectra, valid):
     return np.stack([np.interp(bands, bands[known], column[known]) for column in spectra.T], axis=1)
 
 
-def _deviation(Z, smoothest, data):
+def _deviation(Z, others, data):
     """The expected error of each pixel, root mean square over bands, where the noise of a band is 1.
 
     Its square has three parts: the error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they
-    were found from; what the chosen smoothing decides, the squared change from the strongest one; and the squared step
-    to the neighbours, for edges are displaced and dulled. The last two are spread over the neighbourhood. Their shares
-    are empirical.
+    were found from; what the choice of λ decides, the squared changes to the maps at both ends of the path; and the
+    squared step to the neighbours, for edges are displaced and dulled. The last two are spread over the neighbourhood.
+    Their shares are empirical.
     """
+    # Imported here: it takes long to import.
+    from scipy.ndimage import gaussian_filter
+
     metric = data.F.T @ data.F  # maps to spectra, in units of the noise
     B = data.coarse(Z).reshape(-1, Z.shape[2])
     spectral = np.einsum("ijp,pq,ijq->ij", Z, np.linalg.pinv(B.T @ B), Z, optimize=True)
     root = np.linalg.cholesky(metric + 1e-12 * np.trace(metric) * np.eye(len(metric)))
-    change = gaussian_filter(np.square((Z - smoothest) @ root).sum(axis=2), _NEIGHBOURHOOD)
+    changes = sum(np.square((Z - other) @ root).sum(axis=2) for other in others)
+    change = gaussian_filter(changes, _NEIGHBOURHOOD)
     steps = np.zeros(Z.shape[:2])
     for axis in (0, 1):
         squared = np.square(np.diff(Z, axis=axis) @ root).sum(axis=2)
         nothing = np.zeros_like(steps.take([0], axis=axis))
         steps += np.concatenate([squared, nothing], axis=axis) + np.concatenate([nothing, squared], axis=axis)
-    edges = np.square(gaussian_filter(np.sqrt(steps), _NEIGHBOURHOOD))
+    # An edge well above the noise is lowered by what the noise is worth, not by its height.
+    noise2 = np.linalg.norm(root, 2) ** 2 / data.unit**2
+    edges = np.square(gaussian_filter(np.sqrt(steps / (1.0 + steps / noise2)), _NEIGHBOURHOOD))
     return np.sqrt(0.6 * spectral + (2.0 * change + 0.5 * edges) / len(data.F))
 
 

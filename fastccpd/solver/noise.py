@@ -3,7 +3,8 @@
 **Many bands.** The scene has a few spectral dimensions, white noise has all of them. Of an N×K image the singular
 values of the noise follow the Marchenko-Pastur law, whose median gives σ, and values above the threshold of Gavish and
 Donoho (2014) are worth keeping as signal. What is left of a band after the kept ones is its noise, divided by the share
-(1 − leverage) of the noise that was not kept. Bands are divided by their σ and the same is done again.
+(1 − leverage) of the noise that was not kept. Bands are divided by their σ and the same is done again. It begins with
+what all other bands leave of each, by regression: without that the noisiest bands would be taken for signals.
 
 **Few bands.** Second differences v = (x₀₀ − x₁₀ − x₀₁ + x₁₁)/2 of an image have the variance of the noise plus what
 edges and texture leave, and that is alike in all bands: factor analysis, Cov(v) = L L' + diag(σ²) with a thin L, takes
@@ -17,7 +18,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import integrate, optimize
 
 # The least σ, as a part of the image's root mean square.
 LEAST = 1e-6
@@ -41,8 +41,8 @@ def of_many_bands(image, valid=None):
     """σ of each band of an image with many bands; `valid`, of its shape, is False where there are no data."""
     X = pixels_of(image, *complete(image, valid))
     least = _least(X)
-    sigma = np.full(X.shape[1], max(least, 1.0))
     second = X.T @ X
+    sigma = np.maximum(_unexplained(second, len(X)), least)
     for _ in range(3):
         spectrum = spectrum_of(second, len(X), sigma)
         E = spectrum.vectors[:, : spectrum.signals]
@@ -51,6 +51,18 @@ def of_many_bands(image, valid=None):
         sigma = sigma * np.sqrt(np.maximum(left / free, 0.0))
         sigma = np.maximum(sigma, max(least, 0.1 * float(np.median(sigma))))
     return _pooled(sigma, float(np.median(sigma)))
+
+
+def _unexplained(second, pixels):
+    """The deviation of each band from its regression on all others; all alike where that takes too many pixels."""
+    bands = len(second)
+    if pixels < 2 * bands:
+        return np.ones(bands)
+    sizes = np.sqrt(np.diag(second) / pixels)
+    sizes = np.where(sizes > 0.0, sizes, 1.0)
+    # A little of the identity, 100 dB below the band: without noise the matrix is singular.
+    inverse = np.linalg.inv(second / np.outer(sizes, sizes) / pixels + 1e-10 * np.eye(bands))
+    return sizes * np.sqrt(pixels / (pixels - bands + 1) / np.diag(inverse))
 
 
 def spectrum_of(second, pixels, sigma):
@@ -140,9 +152,8 @@ def _thin(bands):
 @cache
 def _marchenko_pastur_median(beta):
     """The median of the Marchenko-Pastur law of aspect ratio beta."""
-    low, high = (1.0 - np.sqrt(beta)) ** 2, (1.0 + np.sqrt(beta)) ** 2
-
-    def density(x):
-        return np.sqrt(max((high - x) * (x - low), 0.0)) / (2.0 * np.pi * beta * x)
-
-    return optimize.brentq(lambda x: integrate.quad(density, low, x)[0] - 0.5, low + 1e-12, high)
+    # With x = 1 + beta − 2 sqrt(beta) cos t the density's square roots at both ends are gone.
+    t = (np.arange(1 << 14) + 0.5) * (np.pi / (1 << 14))
+    x = 1.0 + beta - 2.0 * np.sqrt(beta) * np.cos(t)
+    share = np.cumsum(np.sin(t) ** 2 / x)
+    return float(x[np.searchsorted(share, 0.5 * share[-1])])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from fastccpd.kernels import _jit
+from scipy import sparse
 
 from fastccpd import kernels
 
@@ -18,11 +19,13 @@ def fresh(arg):
 
 def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     """Run every kernel through the package's own front doors."""
-    from fastccpd.kernels import vectors
+    from fastccpd.kernels import maps, vectors
+    from fastccpd.kernels._arrays import readonly
     from scenery import small_case
 
     from fastccpd import Problem
     from fastccpd.solver.coupled_cpd import CoupledCPD
+    from fastccpd.solver.maps import rows_of
 
     rng = np.random.default_rng(0)
     Y = rng.random(shape).astype(dtype)
@@ -39,6 +42,12 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     vectors.dot(a, b)
     vectors.advance(0.5, a, b, p, r)
     vectors.turn(a, b, 2.0, r)
+    Z, weights = rng.standard_normal((*shape[:2], 5)), np.empty(shape[:2])
+    kinds, grams = rng.integers(0, 3, shape[:2]), rng.random((3, 5, 5))
+    maps.edge_weights(readonly(Z), 0.7, 0.1, weights)
+    maps.curvature(*map(readonly, (Z, kinds, grams, weights)), np.empty(Z.shape))
+    for axis, n in enumerate(shape[:2]):
+        maps.along(rows_of(sparse.random_array((n // 4, n), density=0.1, rng=rng)), Z, axis)
 
     _, hsi, msi, degradation = small_case(shape=(24, 20, 30), rank=3, noise=0.01)
     objective = CoupledCPD(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)

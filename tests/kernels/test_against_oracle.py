@@ -6,10 +6,12 @@ import numba
 import numpy as np
 import oracle
 import pytest
-from fastccpd.kernels import vectors
+from fastccpd.kernels import maps, vectors
+from fastccpd.kernels._arrays import readonly
 from scipy import sparse
 
 from fastccpd import kernels
+from fastccpd.solver.maps import rows_of
 
 SIZES = [1, 2, 3, 5, 7, 16, 17, 31]
 LIMIT = 30.0
@@ -168,6 +170,53 @@ def test_vectors_of_any_layout_give_the_same_dot_product():
     assert vectors.dot(np.asfortranarray(a), b[::-1].copy()[::-1]) == vectors.dot(a, b)
     single = a.astype(np.float32)
     assert vectors.dot(single, b) == vectors.dot(single.astype(np.float64), b)
+
+
+MAP_SIZES = [1, 2, 3, 5, 7, 16, 17]
+
+
+def map_shapes(count, seed):
+    """(I, J, P): single pixels, rows and columns, then a fixed sample; the dense matrices stay below 1500 rows."""
+    rng = np.random.default_rng(seed)
+    sample = [tuple(int(n) for n in rng.choice(MAP_SIZES, 3)) for _ in range(count)]
+    edges = [(1, 1, 1), (1, 1, 17), (17, 1, 2), (1, 16, 3), (2, 17, 1), (16, 2, 7), (17, 16, 5)]
+    return edges + [shape for shape in sample if np.prod(shape) <= 1500]
+
+
+@pytest.mark.parametrize("shape", map_shapes(15, seed=4))
+def test_edge_weights_match_dense_differences(shape):
+    Z, out = np.random.default_rng(0).standard_normal(shape), np.empty(shape[:2])
+    maps.edge_weights(readonly(Z), 0.7, 0.2, out)
+    assert oracle.ratio(out, oracle.edge_weights(Z, 0.7, 0.2), 2 * shape[2]) < LIMIT
+
+
+def test_edge_weights_of_flat_maps_are_the_weight_over_the_rounding():
+    out = np.empty((3, 5))
+    maps.edge_weights(readonly(np.full((3, 5, 2), 9.0)), 0.5, 0.25, out)
+    np.testing.assert_array_equal(out, 2.0)
+
+
+@pytest.mark.parametrize("shape", map_shapes(15, seed=5))
+def test_curvature_matches_the_dense_hessian(shape):
+    rng = np.random.default_rng(1)
+    Z, weights, out = rng.standard_normal(shape), rng.random(shape[:2]), np.empty(shape)
+    kinds, grams = rng.integers(0, 3, shape[:2]), rng.standard_normal((3, shape[2], shape[2]))
+    maps.curvature(*map(readonly, (Z, kinds, grams, weights)), out)
+    assert oracle.ratio(out, oracle.curvature(Z, kinds, grams, weights), shape[2] + 4) < LIMIT
+
+
+@pytest.mark.parametrize("shape", map_shapes(25, seed=6))
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sparse_products_match_dense_ones_along_either_axis(shape, axis):
+    rng = np.random.default_rng(2)
+    X, rows = rng.standard_normal(shape), int(rng.choice(MAP_SIZES))
+    # Entries at random: some rows have none, and theirs is a product of zeros.
+    P = rng.standard_normal((rows, shape[axis])) * (rng.random((rows, shape[axis])) < 0.4)
+    result = maps.along(rows_of(sparse.csr_array(P)), X, axis)
+    reference = np.moveaxis(np.tensordot(P, X, axes=(1, axis)), 0, axis)
+    assert result.shape == reference.shape
+    assert oracle.ratio(result, reference, shape[axis]) < LIMIT
+    assert (result[reference == 0.0] == 0.0).all()
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT or numba.config.BOUNDSCHECK), reason="large: for compiled kernels")

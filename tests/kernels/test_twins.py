@@ -99,6 +99,33 @@ def test_kernels_document_their_shapes_and_take_no_liberties_with_nan():
             assert kernel.serial.targetoptions["fastmath"] == {"contract"}
 
 
+@JIT_ON
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
+def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypatch):
+    launch = _jit._Launch()
+    launch.seconds = 0.0
+    monkeypatch.setattr(_jit, "_launch", launch)
+    kernel, ran = _jit._nearly_nothing, []
+    monkeypatch.setattr(kernel, "serial", lambda *args: ran.append("serial"))
+    monkeypatch.setattr(kernel, "parallel", lambda *args: ran.append("parallel"))
+
+    def call():
+        kernel(np.zeros(2), work=1e9)
+        return ran[-1]
+
+    assert call() == "parallel"
+    launch.judge(seconds=0.9, serially=0.3)
+    assert call() == "parallel"
+    launch.judge(seconds=9.0, serially=0.3)
+    assert call() == "serial"
+    rest = launch.rest
+    launch.judge(seconds=9.0, serially=0.3)
+    assert launch.rest == 2 * rest
+    launch.resting_until = 0.0
+    assert call() == "parallel"
+    assert launch.rest < 2 * rest
+
+
 HAMMER = """
 import threading, numpy as np, numba
 from fastccpd import kernels

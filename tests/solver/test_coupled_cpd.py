@@ -215,6 +215,70 @@ def test_release_lifts_entries_that_are_trapped_at_zero():
     assert objective.release(x) is None
 
 
+def with_gaps(which, dtype=float, **options):
+    """(objective, x, dense J'WJ by x, gradient by x, cost), a third of the chosen images' values missing."""
+    complete, x, P = make(dtype=dtype, **options)
+    rng = np.random.default_rng(7)
+    images = {"hsi": complete.problem.hsi, "msi": complete.problem.msi}
+    valid = {name: rng.random(image.shape) > (0.3 if name in which else -1.0) for name, image in images.items()}
+    broken = {name: np.where(valid[name], image, np.nan) for name, image in images.items()}
+    problem = Problem(
+        **broken, degradation=complete.problem.degradation, hsi_valid=valid["hsi"], msi_valid=valid["msi"]
+    )
+    objective = CoupledCPD(problem, complete.rank, **options)
+    u = [phi.value(x[rows]) for phi, rows in zip(objective.parametrisation, objective.modes)]
+    _, _, slope, _ = dense_parts(complete, x, P)
+    models = oracle.cp_tensor(P[0] @ u[0], P[1] @ u[1], u[2]), oracle.cp_tensor(u[0], u[1], P[2] @ u[2])
+    JtJ, gradient, cost = 0.0, 0.0, 0.0
+    parts = zip(oracle.coupled_jacobians(*P, *u), models, images.values(), valid.values(), objective._weights)
+    for J, model, image, has, weight in parts:
+        residual = (model - image / objective.scale)[has]
+        J = J[has.ravel()] * slope
+        cost += 0.5 * weight * np.sum(residual**2)
+        gradient = gradient + weight * J.T @ residual
+        JtJ = JtJ + weight * J.T @ J
+    return objective, x, JtJ, gradient, cost
+
+
+GAPS = pytest.mark.parametrize("which", [("hsi",), ("msi",), ("hsi", "msi")], ids=" and ".join)
+
+
+@GAPS
+@pytest.mark.parametrize("options", VARIANTS[:5], ids=str)
+def test_missing_data_have_no_part_in_cost_and_gradient(which, options):
+    objective, x, _, gradient, cost = with_gaps(which, **options)
+    for point in (2.0 * x, x):  # what an earlier point left in the gaps is gone
+        f, g = objective.cost_and_gradient(point)
+    assert f == pytest.approx(cost, rel=1e-12)
+    np.testing.assert_allclose(g.ravel(), gradient, rtol=1e-10, atol=1e-10 * np.abs(gradient).max())
+
+
+@GAPS
+def test_the_gradient_with_missing_data_is_exact_by_the_slope_of_its_taylor_error(which):
+    objective, x, *_ = with_gaps(which)
+    d = np.random.default_rng(50).standard_normal(x.shape)
+    f, g = objective.cost_and_gradient(x)
+    steps = np.logspace(-1.5, -4.5, 7)
+    errors = [abs(objective.cost(x + h * d) - f - h * np.sum(g * d)) for h in steps]
+    assert np.polyfit(np.log(steps), np.log(errors), 1)[0] == pytest.approx(2.0, abs=0.1)
+
+
+@GAPS
+def test_hessp_bounds_the_gauss_newton_matrix_of_the_data_there_are(which):
+    objective, x, JtJ, *_ = with_gaps(which, curvature="gauss-newton")
+    objective.cost_and_gradient(x)
+    H = np.column_stack([objective.hessp(e.reshape(x.shape)).ravel() for e in np.eye(x.size)])
+    assert np.linalg.eigvalsh(H - JtJ).min() > -1e-10 * np.abs(H).max()
+    assert np.abs(H - JtJ).max() > 0.01 * np.abs(H).max()
+
+
+def test_float32_cost_with_missing_data_is_good_to_single_precision():
+    double, x, *_ = with_gaps(("hsi", "msi"))
+    single, *_ = with_gaps(("hsi", "msi"), dtype=np.float32)
+    assert single.cost(x) == pytest.approx(double.cost(x), rel=1e-6)
+    np.testing.assert_allclose(single.cost_and_gradient(x)[1], double.cost_and_gradient(x)[1], atol=1e-4)
+
+
 def test_factors_are_in_the_callers_units():
     objective, x, _ = make(scale=10.0)
     A, B, C = objective.factors(x)
