@@ -28,8 +28,7 @@ def test_a_scene_of_the_given_rank_is_decomposed_down_to_its_noise(noise, seed):
         assert auto == EXACT
 
 
-@pytest.mark.parametrize("rank", [8, 30])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("rank", "seed"), [(8, 0), (8, 1), (30, 0)])
 def test_more_materials_than_msi_bands_and_no_noise_are_left_to_the_decomposition(rank, seed):
     result, auto, nls = scores(small_case(rank=8, bands=4, noise=1e-6, seed=seed), rank=rank)
     assert result.maps is None
