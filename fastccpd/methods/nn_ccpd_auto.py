@@ -89,8 +89,8 @@ class NNCCPDAuto(Method):
         if not (_finite(problem.hsi) and _finite(problem.msi)):
             # Nothing can be made of it; the solver sees that at its start, and says so.
             run = _Run(self, callback, time_left)
-            factors = run.fit(problem, random_start(problem, self.rank, "square", rng))
-            return Solution(status=run.status, cost=run.cost, n_iter=run.n_iter, trace=run.trace, factors=factors)
+            factors = run.fit(problem, random_start(problem, self.rank, "square", rng), self.ftol)
+            return Solution(status=run.status, cost=np.nan, n_iter=run.n_iter, trace=run.trace, factors=factors)
         sigmas = (noise.of_many_bands(problem.hsi, problem.hsi_valid),
                   noise.of_few_bands(problem.msi, problem.msi_valid))  # fmt: skip
         audible = [_audible(sigma, image) for sigma, image in zip(sigmas, (problem.hsi, problem.msi), strict=True)]
