@@ -102,10 +102,10 @@ class NNCCPDAuto(Method):
     def _decomposed(self, problem, sigmas, fitted, rng, run):
         """The factors, and whether they are the image by themselves: to the noise, at a lower risk than the maps."""
         degrees = (sum(problem.sri_shape) - 2) * self.rank
-        by_noise = [1.0 / float(np.mean(np.square(sigma))) for sigma in sigmas]
+        by_noise = heard = [1.0 / float(np.mean(np.square(sigma))) for sigma in sigmas]
 
         def explained_by(factors):
-            excess = 2.0 * _misfit(problem, factors, by_noise) - problem.n_data
+            excess = 2.0 * _misfit(problem, factors, heard) - problem.n_data
             return excess <= 0.0 and excess + 2.0 * degrees < fitted.risk
 
         if fitted.misfit > _UNEXPLAINED * problem.n_data:
@@ -118,13 +118,14 @@ class NNCCPDAuto(Method):
         factors = run.fit(clean, x0, self.ftol, [Ridge(self.ridge)] if self.ridge else ())
         if not run.status.converged or degrees >= fitted.risk:
             return factors, False
-        weights = tuple(weight / max(by_noise) for weight in by_noise)
         better = factors
-        for ftol in (self.ftol, min(self.ftol, Options.ftol)):  # the second time only if the first was a success
+        for ftol in (self.ftol, min(self.ftol, Options.ftol)):
+            weights = tuple(weight / max(by_noise) for weight in by_noise)
             x0 = given_start(better, problem, self.rank, "square", own_scale(problem))
             better = run.fit(problem, x0, ftol, weights=weights)
             if not explained_by(better):
                 return factors, False
+            by_noise = _by_residuals(problem, better)  # once more: it knows the noise better than the maps did
         return better, True
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
@@ -183,6 +184,13 @@ def _misfit(problem, factors, weights=(1.0, 1.0)):
     """½ w_H ‖hsi − …‖² + ½ w_M ‖msi − …‖²: with weights 1 the cost of "nn-ccpd-nls", in the caller's units."""
     objective = CoupledCPD(problem, factors.rank, "identity", weights=weights)
     return objective.cost(np.vstack(list(factors)))
+
+
+def _by_residuals(problem, factors):
+    """The weights of the two images by what the factors leave of them; a residual below 120 dB counts as that."""
+    left = [2.0 * _misfit(problem, factors, weights) / image.size
+            for image, weights in ((problem.hsi, (1.0, 0.0)), (problem.msi, (0.0, 1.0)))]  # fmt: skip
+    return [1.0 / max(square, noise.LEAST**2 * own_scale(problem) ** 2) for square in left]
 
 
 def effective_rank(factors):
