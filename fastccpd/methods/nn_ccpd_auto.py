@@ -101,7 +101,8 @@ class NNCCPDAuto(Method):
         shown = Maps(fitted.Z, fitted.spectra) if self.remainder and not alone else None
         return Solution(
             status=run.status, cost=_misfit(problem, factors), n_iter=run.n_iter, trace=run.trace, factors=factors,
-            maps=shown, uncertainty=fitted.deviation, noise=sigmas, effective_rank=effective_rank(factors),
+            maps=shown, uncertainty=None if alone else fitted.deviation, noise=sigmas,
+            effective_rank=effective_rank(factors),
         )  # fmt: skip
 
     def _decomposed(self, problem, sigmas, fitted, rng, run):

@@ -18,13 +18,14 @@ def scores(case, **options):
     return result, min(rsnr(result.sri, scene), EXACT), min(rsnr(nls.sri, scene), EXACT)
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-6, 0.01])
+@pytest.mark.parametrize(("rank", "noise"), [(3, 0.0), (3, 1e-6), (3, 0.01), (5, 1e-3)])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_scene_of_the_given_rank_is_decomposed_down_to_its_noise(noise, seed):
-    result, auto, nls = scores(small_case(rank=3, noise=noise, seed=seed), rank=3)
+def test_a_scene_of_the_given_rank_is_decomposed_down_to_its_noise(rank, noise, seed):
+    """As rough as noise, which is overestimated at first: what the decomposition leaves puts that right."""
+    result, auto, nls = scores(small_case(rank=rank, noise=noise, seed=seed), rank=rank)
     assert result.maps is None
     assert auto >= nls - 0.2
-    if noise < 1e-3:
+    if noise < 1e-4:
         assert auto == EXACT
 
 

@@ -105,6 +105,12 @@ def test_any_image_has_a_finite_positive_estimate(which, kind):
     assert (sigma > 0.0).all()
 
 
+def test_noise_that_the_signals_take_along_is_added_again():
+    """Four signals in twelve bands hold a third of the noise: left out, σ would come out a sixth too small."""
+    _, hsi, _, _ = small_case(shape=(120, 96, 12), rank=4, noise=0.02)
+    np.testing.assert_allclose(noise.of_many_bands(hsi), 0.02, rtol=0.08)
+
+
 @IMAGES
 def test_the_estimate_follows_the_unit_of_the_image(which):
     image = small_case(shape=(64, 48, 12), noise=0.05)[1 + which]
