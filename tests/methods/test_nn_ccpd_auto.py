@@ -5,6 +5,7 @@ import pytest
 from scenery import rsnr, small_case
 
 from fastccpd import Status, fuse
+from fastccpd.imaging import degrade, preset, scenes
 
 # Beyond this only the noise and rounding differ.
 EXACT = 100.0
@@ -76,9 +77,12 @@ def test_iterations_are_limited_over_all_its_parts(bands):
 
 
 def test_noise_and_effective_rank_are_reported():
-    _, hsi, msi, degradation = small_case(shape=(64, 48, 40), rank=3, noise=0.05)
+    scene = scenes.synthetic((64, 48, 40), rng=0).cube
+    degradation = preset("stereo", scene.shape)
+    rng = np.random.default_rng(0)
+    hsi, msi = (image + 0.05 * rng.standard_normal(image.shape) for image in degrade(scene, degradation))
     result = fuse(hsi, msi, degradation, rank=12)
-    assert [sigma.shape for sigma in result.noise] == [(40,), (5,)]
+    assert [sigma.shape for sigma in result.noise] == [(40,), (6,)]
     np.testing.assert_allclose(result.noise[0], 0.05, rtol=0.15)
     assert 1 <= result.effective_rank <= 12
     assert result.uncertainty.shape == (64, 48)
