@@ -148,7 +148,7 @@ class NNCCPDAuto(Method):
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         (I, J, bands), K = msi_shape, hsi_shape[2]
         P = min(bands, K)
-        maps_needed = 24 * I * J * P + 4 * I * J * bands + 6 * math.prod(hsi_shape) + 12 * K * K
+        maps_needed = 20 * I * J * P + 4 * math.prod(hsi_shape) + 12 * K * K
         return 8 * maps_needed + CoupledNLS(rank=self.rank).memory_needed(hsi_shape, (I, J, max(P, bands)), dtype)
 
 

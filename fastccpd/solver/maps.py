@@ -104,6 +104,7 @@ def fit(problem, sigma_H, sigma_M, rng, out_of_time=lambda: False):
     F = _scaled(_spectra_of(noise.pixels_of(data.coarse(path.Z), chosen), pixels), pixels)
     before, data = data, _Data(problem, F, sigma_H, sigma_M)
     path = _Path(data, path.Z @ (before.F.T @ np.linalg.pinv(data.F).T))  # the same scene, by the new spectra
+    del before
     disturbance = data.disturbance(rng)
     disturbed = _Path(data, path.Z.copy(), data.target + _DISTURBANCE * disturbance)
     best, strength = None, STRONGEST
@@ -142,7 +143,7 @@ class _Image:
             self.grams = np.array([R[has].T @ R[has] for has in bands])
             self.size = int(valid.sum())
         # A problem's images are zero where they have no data.
-        self.target = np.array([row @ scaled for row in image])
+        self.projected = np.array([row @ scaled for row in image])
         self.energy = sum(float(np.einsum("jk,jk,k->", row, row, sigma**-2.0)) for row in image)
 
     def product(self, Z, weights=None):
@@ -175,7 +176,9 @@ class _Data:
         self.msi = _Image(problem.msi, R @ turn, sigma_M, problem.msi_valid)
         self.size = self.hsi.size + self.msi.size
         self._ahead, self._back = [rows_of(P) for P in (P1, P2)], [rows_of(P.T) for P in (P1, P2)]
-        self.target = self.msi.target + self._fine(self.hsi.target)
+        self.target = self._fine(self.hsi.projected)
+        self.target += self.msi.projected
+        del self.msi.projected, self.hsi.projected  # stacks of maps are what this module's memory is made of
         coverage = np.multiply.outer(*(np.asarray(P.multiply(P).sum(axis=0)).ravel() for P in (P1, P2)))
         by_hsi = coverage[:, :, None] * np.einsum("npp->np", self.hsi.grams).max(axis=0)
         self.diagonal = np.einsum("npp->np", self.msi.grams)[self.msi.kinds] + by_hsi
@@ -201,7 +204,9 @@ class _Data:
 
     def disturbance(self, rng):
         """What white noise of size 1 on all data adds to `target`."""
-        return self.msi.drawn(rng) + self._fine(self.hsi.drawn(rng))
+        total = self.msi.drawn(rng)
+        total += self._fine(self.hsi.drawn(rng))
+        return total
 
 
 class _Path:
@@ -225,7 +230,8 @@ class _Path:
             self._solve()
 
     def _solve(self):
-        inverse = 1.0 / np.maximum(self._diagonal(), 1e-300)
+        inverse = np.maximum(self._diagonal(), 1e-300)
+        np.reciprocal(inverse, out=inverse)
         gradient = self.data.product(self.Z, self.weights) - self.target
         step = steihaug(gradient, lambda z: self.data.product(z, self.weights), lambda r: inverse * r,
                         radius=np.inf, max_iter=CG_STEPS, rtol=CG_RTOL)  # fmt: skip
