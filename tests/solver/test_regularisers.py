@@ -42,6 +42,15 @@ def dense(name, sizes):
     return H
 
 
+def objective_with(name):
+    """(objective with that regulariser, a point, a generator)."""
+    _, hsi, msi, degradation = small_case(shape=(16, 12, 10), rank=2, noise=0.1)
+    problem = Problem(hsi, msi, degradation)
+    objective = CoupledCPD(problem, RANK, regularisers=[terms(problem.sri_shape)[name]])
+    rng = np.random.default_rng(1)
+    return objective, rng.uniform(0.3, 1.0, objective.shape), rng
+
+
 def slope(errors, steps):
     return np.polyfit(np.log(steps), np.log(errors), 1)[0]
 
@@ -62,14 +71,10 @@ def test_value_gradient_and_hessian_are_those_of_the_definition(name, sizes):
 
 @pytest.mark.parametrize("name", terms(SIZES))
 def test_the_objective_with_it_has_the_gradient_of_its_cost(name):
-    _, hsi, msi, degradation = small_case(shape=(16, 12, 10), rank=2, noise=0.1)
-    problem = Problem(hsi, msi, degradation)
-    objective = CoupledCPD(problem, RANK, regularisers=[terms(problem.sri_shape)[name]])
-    rng = np.random.default_rng(1)
-    x, z = rng.uniform(0.3, 1.0, objective.shape), rng.standard_normal(objective.shape)
+    objective, x, rng = objective_with(name)
+    z = rng.standard_normal(objective.shape)
     cost, gradient = objective.cost_and_gradient(x)
-    plain = CoupledCPD(problem, RANK)
-    assert cost > plain.cost(x)
+    assert cost > CoupledCPD(objective.problem, RANK).cost(x)
     steps = np.logspace(-1, -3, 5)
     errors = [abs(objective.cost(x + h * z) - cost - h * np.vdot(gradient, z)) for h in steps]
     assert slope(errors, steps) == pytest.approx(2.0, abs=0.1)
@@ -77,11 +82,8 @@ def test_the_objective_with_it_has_the_gradient_of_its_cost(name):
 
 @pytest.mark.parametrize("name", terms(SIZES))
 def test_the_objective_with_it_has_a_symmetric_hessian_that_its_blocks_precondition(name):
-    _, hsi, msi, degradation = small_case(shape=(16, 12, 10), rank=2, noise=0.1)
-    problem = Problem(hsi, msi, degradation)
-    objective = CoupledCPD(problem, RANK, regularisers=[terms(problem.sri_shape)[name]])
-    rng = np.random.default_rng(1)
-    objective.cost_and_gradient(rng.uniform(0.3, 1.0, objective.shape))
+    objective, x, rng = objective_with(name)
+    objective.cost_and_gradient(x)
     a, b = rng.standard_normal((2, *objective.shape))
     assert np.vdot(a, objective.hessp(b)) == pytest.approx(np.vdot(b, objective.hessp(a)))
     assert np.vdot(a, objective.hessp(a)) > 0.0
