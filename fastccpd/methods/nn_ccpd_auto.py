@@ -104,7 +104,7 @@ class NNCCPDAuto(Method):
         shown = Maps(fitted.Z, fitted.spectra) if self.remainder and not alone else None
         return Solution(
             status=run.status, cost=_misfit(problem, factors), n_iter=run.n_iter, trace=run.trace, factors=factors,
-            maps=shown, uncertainty=None if alone else fitted.deviation, noise=sigmas,
+            maps=shown, uncertainty=None if shown is None else fitted.deviation, noise=sigmas,
             effective_rank=effective_rank(factors),
         )  # fmt: skip
 
@@ -114,9 +114,9 @@ class NNCCPDAuto(Method):
         degrees = (sum(problem.sri_shape) - 2) * self.rank
 
         def beat_the_maps(factors):
-            return 2.0 * _misfit(problem, factors, by_noise) - problem.n_data + 2.0 * degrees < fitted.risk
+            return 2.0 * _misfit(problem, factors, by_noise) - sum(problem.sizes) + 2.0 * degrees < fitted.risk
 
-        if fitted.misfit > _UNEXPLAINED * problem.n_data:
+        if fitted.misfit > _UNEXPLAINED * sum(problem.sizes):
             # The maps are the wrong model: nothing of them is of use, and there is no noise to weigh or stop early for.
             start = random_start(problem, self.rank, "square", rng)
             factors = run.fit(problem, start, min(self.ftol, Options.ftol))
@@ -128,19 +128,22 @@ class NNCCPDAuto(Method):
         factors = run.fit(clean, start, self.ftol, [Ridge(self.ridge)] if self.ridge else ())
         # A perfect model leaves just its degrees of freedom as risk.
         if run.status.converged and degrees < fitted.risk:
+            status = run.status
             start = given_start(factors, problem, self.rank, "square", own_scale(problem))
             weights = tuple(weight / max(by_noise) for weight in by_noise)
             alone = run.fit(problem, start, self.ftol, weights=weights)
             if beat_the_maps(alone):
                 return self._to_the_noise(problem, alone, by_noise, run), True
+            if run.status.goes_on_to_next_start:
+                run.status = status  # of the factors that count; unless somebody, or the clock, has called a halt
         return factors, False
 
     def _to_the_noise(self, problem, factors, by_noise, run):
         """The factors of the images; once more, and to the end, where they show that there is far less noise."""
-        if 2.0 * _misfit(problem, factors, by_noise) >= _OVERESTIMATED * problem.n_data:
+        if 2.0 * _misfit(problem, factors, by_noise) >= _OVERESTIMATED * sum(problem.sizes):
             return factors
-        images = zip((problem.hsi, problem.msi), ((1.0, 0.0), (0.0, 1.0)), strict=True)
-        residuals = [2.0 * _misfit(problem, factors, only) / image.size for image, only in images]
+        images = zip(problem.sizes, ((1.0, 0.0), (0.0, 1.0)), strict=True)
+        residuals = [2.0 * _misfit(problem, factors, only) / size for size, only in images]
         weights = tuple(min(residuals) / residual if residual > 0.0 else 1.0 for residual in residuals)
         start = given_start(factors, problem, self.rank, "square", own_scale(problem))
         return run.fit(problem, start, min(self.ftol, Options.ftol), weights=weights)

@@ -58,10 +58,10 @@ class Problem:
         return self.degradation.sri_shape
 
     @property
-    def n_data(self):
-        """How many values both images have."""
+    def sizes(self):
+        """How many values the HSI and the MSI have."""
         pairs = (self.hsi, self.hsi_valid), (self.msi, self.msi_valid)
-        return sum(image.size if valid is None else int(valid.sum()) for image, valid in pairs)
+        return tuple(image.size if valid is None else int(valid.sum()) for image, valid in pairs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,7 @@
 """nn-ccpd-auto: when the maps are the image, and when the decomposition is."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scenery import rsnr, small_case
@@ -87,3 +89,23 @@ def test_noise_and_effective_rank_are_reported():
     assert 1 <= result.effective_rank <= 12
     assert result.uncertainty.shape == (64, 48)
     assert (result.uncertainty > 0.0).all()
+
+
+def test_the_status_is_that_of_the_factors_that_count():
+    """Here the decomposition of the images is tried after that of the maps, runs out of iterations, and is worse."""
+    scene = scenes.synthetic((64, 48, 40), rng=0).cube
+    degradation = preset("stereo", scene.shape)
+    images = degrade(scene, degradation)
+    whole = fuse(*images, degradation, rank=3)
+    assert whole.maps is not None
+    drops = [late < 0.1 * early for early, late in pairwise(whole.trace.cost)]
+    tried = 1 + drops.index(True)  # the first iteration of another objective, of another size
+    assert 5 < tried < whole.n_iter
+    limited = fuse(*images, degradation, rank=3, max_iter=tried + 1)
+    assert limited.n_iter == tried + 1
+    assert limited.status.converged
+
+
+def test_without_the_remainder_there_is_no_uncertainty_of_maps():
+    _, *images = small_case(rank=3, noise=0.05)
+    assert fuse(*images, rank=30, remainder=False).uncertainty is None

@@ -155,7 +155,7 @@ def test_the_risk_that_fit_reports_is_the_true_one_but_for_the_part_of_the_spect
                       (problem.degradation.P1, problem.degradation.P2, problem.degradation.PM))  # fmt: skip
         fit = observe(fitted.Z @ fitted.spectra.T, P1, P2, PM)
         true.append(sum(np.sum((a - b) ** 2) for a, b in zip(fit, clean)) / sigma**2)
-        estimated.append(fitted.misfit - problem.n_data + 2.0 * fitted.degrees)
+        estimated.append(fitted.misfit - sum(problem.sizes) + 2.0 * fitted.degrees)
         assert fitted.risk == pytest.approx(max(estimated[-1] + 2.0 * fitted.spectra.size, fitted.degrees))
     assert np.mean(estimated) == pytest.approx(np.mean(true), rel=0.25)
 

@@ -44,8 +44,10 @@ def write(options, pair, done):
     _write(options.output, done.result.sri, pair, done.marked, options, **known)
     if options.uncertainty:
         deviation = done.result.uncertainty
-        if deviation is None:  # several starts were to tell it, and but one was run
-            options.messages.warn(f"{options.uncertainty}: not written, for one start alone has no spread")
+        if deviation is None:
+            one = len(done.result.start_costs) == 1 and options.starts > 1
+            why = "one start alone has no spread" if one else "the decomposition is the image, of which none is known"
+            options.messages.warn(f"{options.uncertainty}: not written, for {why}")
         else:
             deviation = deviation[:, :, None].astype(done.result.dtype)
             _write(options.uncertainty, deviation, pair, done.marked, options)
