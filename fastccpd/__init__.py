@@ -1,13 +1,27 @@
 """fastccpd: hyperspectral super-resolution by non-negative coupled CP decomposition, on ordinary multicore machines."""
 
+import sys as _sys
 from importlib import import_module as _import_module
+from importlib.util import spec_from_file_location as _spec_from_file_location
 from pathlib import Path as _Path
 
-# In a source checkout the kernels live beside this folder; installed, they are the sub-package fastccpd.kernels.
-_here = _Path(__file__).resolve().parent
-_beside = [_here.parent / "kernels" / "__init__.py", _here.parent / "pyproject.toml"]
-if not (_here / "kernels").is_dir() and all(path.is_file() for path in _beside):
-    __path__.append(str(_here.parent))
+
+class _KernelsBeside:
+    """Finds fastccpd.kernels, and nothing else, in the folder beside this one: in a checkout the kernels live there."""
+
+    folder = _Path(__file__).resolve().parents[1] / "kernels"
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name == f"{__name__}.kernels":
+            return _spec_from_file_location(
+                name, cls.folder / "__init__.py", submodule_search_locations=[str(cls.folder)]
+            )
+        return None
+
+
+if not (_Path(__file__).parent / "kernels").is_dir() and (_KernelsBeside.folder.parent / "pyproject.toml").is_file():
+    _sys.meta_path.append(_KernelsBeside)
 
 # What is behind a name is imported when it is first asked for: importing the package costs little more than nothing.
 _HOMES = {
@@ -21,9 +35,9 @@ _HOMES = {
     "fuse_many": "api",
     "memory_needed": "api",
 }
-_FLOORS = ("adapters", "imaging", "kernels", "methods", "plots", "testing")
+_FLOORS = ("adapters", "estimation", "imaging", "kernels", "methods", "plots", "rasters", "report", "solver", "testing")
 
-__all__ = [*sorted(_HOMES), "imaging", "kernels", "methods", "plots"]
+__all__ = [*sorted(_HOMES), "estimation", "imaging", "kernels", "methods", "plots", "rasters", "solver"]
 
 
 def __getattr__(name):

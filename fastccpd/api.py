@@ -1,21 +1,17 @@
 """The front door: `fuse`, `fuse_many`, and what they will need."""
 
-import os
-import platform
 import time
 from collections import deque
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count, islice
 from typing import Any
 
 import numba
 import numpy as np
-import scipy
 
-from . import methods
+from . import machine, methods
 from .model.checks import as_choice, as_count, as_number
 from .model.problem import Problem
 from .model.result import FusionResult
@@ -322,7 +318,7 @@ def _threads(threads):
 
 def _check_memory(method, problem):
     needed = method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype)
-    available = _available_memory()
+    available = machine.available_memory()
     if available is not None and needed > available:
         raise MemoryError(
             f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, but "
@@ -330,30 +326,9 @@ def _check_memory(method, problem):
         )
 
 
-def _available_memory():
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
 def _provenance(problem, threads):
-    try:
-        own = version("fastccpd")
-    except PackageNotFoundError:  # a source checkout that was never installed
-        own = "source"
     return {
-        "versions": {
-            "fastccpd": own, "numba": numba.__version__, "numpy": np.__version__, "scipy": scipy.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": machine.versions_in_use(),
         "threads": threads,
         "hsi_shape": problem.hsi.shape,
         "msi_shape": problem.msi.shape,

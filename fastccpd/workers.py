@@ -17,6 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from . import machine
 from .model.checks import as_count
 
 _ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
@@ -26,7 +27,7 @@ def worker_count(workers):
     """How many processes: as many as asked for, or one for each core that this process may use."""
     if workers is not None:
         return as_count(workers, "workers")
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return machine.core_count()
 
 
 class Crew:

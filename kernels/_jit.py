@@ -237,11 +237,11 @@ def _renamed(function, suffix):
 
 
 def _use_cache(compiled, function):
-    if _CACHE_DIRECTORY is None:
+    if CACHE_DIRECTORY is None:
         compiled._cache = _NoCache(function)
         return
     users_choice = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_CACHE_DIRECTORY)
+    numba.config.CACHE_DIR = str(CACHE_DIRECTORY)
     try:
         compiled._cache = _ForgivingCache(function)
     finally:
@@ -279,7 +279,7 @@ def _cache_directory():
     return None
 
 
-_CACHE_DIRECTORY = _cache_directory()
+CACHE_DIRECTORY = _cache_directory()
 
 
 @kernel
@@ -291,3 +291,11 @@ def _nearly_nothing(counts):
     """
     for n in prange(counts.shape[0]):
         counts[n] += 1
+
+
+def threading_layer():
+    """The name of Numba's threading layer, which shows in the first launch; None where the JIT is off."""
+    if numba.config.DISABLE_JIT:
+        return None
+    _nearly_nothing.parallel(np.zeros(2))
+    return numba.threading_layer()

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from fastccpd import Degradation
+from fastccpd import Degradation, rasters
 from fastccpd.imaging import add_noise, degrade, gaussian, landsat, preset, scenes
-from fastccpd.studio import rasters
 
 SHAPE, RATIO = (24, 20, 36), 4
 UTM_33 = (

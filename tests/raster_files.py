@@ -8,7 +8,7 @@ import numpy as np
 import rasterio
 from rasterio.crs import CRS
 
-from fastccpd.studio.rasters import Georeference, Raster
+from fastccpd.rasters import Georeference, Raster
 
 SHAPE = (24, 20, 7)
 

@@ -32,7 +32,7 @@ print(json.dumps({"first": first - ready, "second": second - first, "all": first
 
 _WARMUP = """
 import json
-from fastccpd.studio import warmup
+from fastccpd.cli import compiling as warmup
 done = warmup.run()
 print(json.dumps({"seconds": done.seconds, "compiled": done.compiled, "routines": done.routines}))
 """

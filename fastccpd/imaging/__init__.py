@@ -1,8 +1,8 @@
 """The field: builders of the operators, noise, scenes, metrics and smoothing."""
 
 from . import metrics, scenes
+from .degrading import add_noise, degrade
 from .metrics import score
-from .noise import add_noise, degrade, estimate_noise
 from .psf import gaussian, preset
 from .response import (
     landsat,
@@ -17,7 +17,6 @@ from .smoothing import lee
 __all__ = [
     "add_noise",
     "degrade",
-    "estimate_noise",
     "gaussian",
     "landsat",
     "lee",

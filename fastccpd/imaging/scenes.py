@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ..model.checks import as_choice, as_count
+from .degrading import as_generator
 from .landscape import kinds_of, maps, spectrum
-from .noise import as_generator
 
 FOLDER_VARIABLE = "FASTCCPD_DATA"
 

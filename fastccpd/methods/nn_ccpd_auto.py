@@ -1,8 +1,8 @@
 """NN-C-CPD that tunes itself to the noise: no weight, rank or filter to choose.
 
-1. The noise of every band is estimated from the images (`solver/noise.py`), and each band counts by its own.
+1. The noise of every band is estimated from the images (`estimation/noise.py`), and each band counts by its own.
 2. The scene is fitted as a few maps times a few spectra under total variation, the strength chosen by an unbiased
-   estimate of the risk (`solver/maps.py`): a convex problem, with edges where the data show them.
+   estimate of the risk (`estimation/tv_maps.py`): a convex problem, with edges where the data show them.
 3. The non-negative coupled CPD is fitted to what the two images would be without noise: the maps themselves in place of
    the MSI, seen by the orthonormal basis Q of the spectra in place of PM, and the blurred maps in place of the HSI,
 
@@ -22,11 +22,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..estimation import noise
+from ..estimation import tv_maps as maps
 from ..model.checks import as_count, as_number
 from ..model.degradation import Degradation
 from ..model.problem import Maps, Problem
 from ..model.result import Trace
-from ..solver import maps, noise
 from ..solver.coupled_cpd import CoupledCPD
 from ..solver.regularisers import Ridge
 from ..solver.trust_region import Options, minimize

@@ -17,8 +17,9 @@ Numbers
     Arguments are indices, from 0. Labels call bands by number, from 1, as sensors and papers do.
 """
 
+from ..model.shapes import size_name
 from .composite import RGB_NM, rgb, rgb_bands, rgb_limits
-from .images import band_name, display_step, shape_of, size_name
+from .images import band_name, display_step, shape_of
 from .lines import convergence, spectra
 from .maps import bands, comparison, composites, residuals, sam_maps, uncertainty
 from .page import (

@@ -22,11 +22,6 @@ def shape_of(image):
     return image.shape
 
 
-def size_name(shape):
-    """What a label calls a shape: 80×84×204."""
-    return "×".join(map(str, shape))
-
-
 def display_step(shape):
     """Every how many pixels a picture of this shape is shown: 1 up to 1500 a side."""
     return max(1, -(-max(shape[:2]) // _MOST_SIDE))

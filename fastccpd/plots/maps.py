@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..model.shapes import size_name
 from .composite import channel_names, channels_of, stretched
 from .images import (
     angles_between,
@@ -16,7 +17,6 @@ from .images import (
     errors_between,
     shape_of,
     shown,
-    size_name,
 )
 from .page import LABEL_SIZE, PAGE_LENGTH, TICK_SIZE, TITLE_SIZE, figure, heading, label, lines_high, wrap
 from .panels import (

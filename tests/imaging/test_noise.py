@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fastccpd import Degradation, Factors, FusionResult, Problem, Status
-from fastccpd.imaging import add_noise, degrade, estimate_noise, gaussian, preset, response_from_groups, scenes
+from fastccpd.estimation import estimate_noise
+from fastccpd.imaging import add_noise, degrade, gaussian, preset, response_from_groups, scenes
 from fastccpd.model.problem import Maps
 from fastccpd.model.result import Trace
 
@@ -137,7 +138,7 @@ def test_noise_equals_one_draw_of_the_whole_image_whatever_its_blocks(monkeypatc
     deviation = np.sqrt((cube**2).mean() / 10**0.5)
     expected = cube + deviation * np.random.default_rng(42).standard_normal(cube.shape)
     np.testing.assert_allclose(add_noise(cube, 5.0, 42), expected, rtol=1e-13)
-    monkeypatch.setattr("fastccpd.imaging.noise._SLAB", 70)
+    monkeypatch.setattr("fastccpd.imaging.degrading._SLAB", 70)
     np.testing.assert_allclose(add_noise(cube, 5.0, np.random.default_rng(42)), expected, rtol=1e-13)
 
 

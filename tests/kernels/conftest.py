@@ -24,8 +24,8 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     from scenery import small_case
 
     from fastccpd import Problem
+    from fastccpd.estimation.tv_maps import rows_of
     from fastccpd.solver.coupled_cpd import CoupledCPD
-    from fastccpd.solver.maps import rows_of
 
     rng = np.random.default_rng(0)
     Y = rng.random(shape).astype(dtype)

@@ -11,7 +11,7 @@ from fastccpd.kernels._arrays import readonly
 from scipy import sparse
 
 from fastccpd import kernels
-from fastccpd.solver.maps import rows_of
+from fastccpd.estimation.tv_maps import rows_of
 
 SIZES = [1, 2, 3, 5, 7, 16, 17, 31]
 LIMIT = 30.0

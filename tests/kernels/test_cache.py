@@ -25,7 +25,7 @@ print(json.dumps({
     "gram": float(kernels.gram(factors[0])[0, 0] - (factors[0][:, 0] ** 2).sum()),
     "hits": sum(grams.serial.stats.cache_hits.values()),
     "twin_hits": [sum(t.stats.cache_hits.values()) for t in (nothing.serial, nothing.parallel)],
-    "directory": str(_jit._CACHE_DIRECTORY),
+    "directory": str(_jit.CACHE_DIRECTORY),
 }))
 """
 

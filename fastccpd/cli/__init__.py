@@ -1,0 +1,85 @@
+"""The command line: `fastccpd` or `python -m fastccpd`.
+
+A verb is a module with `add(commands)`, which makes its parser, and `run(options)`, which returns the exit code; what
+it has to say on the way goes through `options.messages`. Exit codes: 0 done; 2 bad usage or data, with one line on
+stderr; 4 not converged, the result is written; 130 interrupted.
+"""
+
+import argparse
+import os
+import sys
+import warnings
+
+from ..machine import own_version
+from . import demo, experiment, fuse, info, methods, score, simulate, warmup
+from .output import Messages, print_error
+
+_VERBS = (demo, fuse, simulate, score, experiment, info, methods, warmup)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message):
+        print_error(f"{message} (see {self.prog} --help)")
+        raise SystemExit(2)
+
+
+def main(arguments=None):
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        None: those of the process.
+    """
+    try:
+        return _run(arguments)
+    except BrokenPipeError:
+        # Whoever read stdout has enough. What is still in its buffer must not be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        print_error("interrupted")
+        return 130
+    except MemoryError as error:
+        print_error(str(error) or "out of memory")
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        print_error(error)
+    return 2
+
+
+def _run(arguments):
+    if hasattr(sys.stdout, "reconfigure"):
+        # Whatever the terminal cannot show, a multiplication sign perhaps, must not be an error.
+        sys.stdout.reconfigure(errors="replace")
+    parser = _parser()
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as finished:
+        return finished.code
+    if options.command is None:
+        parser.print_help()
+        return 2
+    options.messages = Messages(getattr(options, "quiet", False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for shown in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", shown)
+        warnings.showwarning = lambda message, *_, **__: options.messages.warn(message)
+        code = options.run(options)
+        options.messages.release()
+    sys.stdout.flush()
+    return code
+
+
+def _parser():
+    parser = _Parser(
+        prog="fastccpd",
+        description="Hyperspectral super-resolution: one image of many bands and one of many pixels, fused into one.",
+    )
+    parser.add_argument("--version", action="version", version=f"fastccpd {own_version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for verb in _VERBS:
+        verb.add(commands)
+    return parser

@@ -1,0 +1,121 @@
+"""`fastccpd experiment bands|snr|rank`: the paper's three experiments, into a folder of rows, tables and pictures."""
+
+import argparse
+from pathlib import Path
+
+from .. import experiments, plots
+from ..experiments import figures
+from ..model.files import write_whole
+from .progress import rows_progress
+
+_HELP = {
+    "bands": "pictures of one band, its residual and the SAM map for every system",
+    "snr": "medians of four metrics against the SNR for every system",
+    "rank": "medians of four metrics against the rank for the tensor methods",
+}
+_DEFAULTS = {
+    "bands": {"scene": "salinas-a", "runs": 1, "snr": (5.0,)},
+    "snr": {"scene": "salinas-a", "runs": 50, "snr": experiments.SNRS},
+    "rank": {"scene": "indian-pines", "runs": 10, "snr": (5.0,), "ranks": experiments.RANKS},
+}
+# What --quick makes of them, to see one come out in a minute.
+_QUICK = {
+    "bands": {"runs": 1},
+    "snr": {"runs": 2, "snr": (0.0, 5.0, 10.0)},
+    "rank": {"runs": 1, "ranks": (10, 30)},
+}
+
+
+def add(commands):
+    verb = commands.add_parser(
+        "experiment", help="the paper's experiments: rows, tables and pictures",
+        description="Run one of the paper's experiments. A run that was stopped goes on where it stopped.",
+    )  # fmt: skip
+    kinds = verb.add_subparsers(dest="experiment", required=True, metavar="bands|snr|rank")
+    for name, text in _HELP.items():
+        kind = kinds.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        defaults = _DEFAULTS[name]
+        kind.add_argument("--scene", default=defaults["scene"], help=f"its name (default {defaults['scene']})")
+        kind.add_argument("--methods", type=_names, metavar="A,B", help=f"of {', '.join(experiments.SYSTEMS)}")
+        kind.add_argument("--runs", type=int, metavar="N", help=f"noise draws (default {defaults['runs']})")
+        kind.add_argument("--snr", type=_numbers, metavar="DB", help="a list 0,5,10 or a range 0:10 (in dB)")
+        kind.add_argument(
+            "--ranks", type=_whole_numbers, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"
+        )
+        kind.add_argument("--tuned", action="store_true", help=f"rivals also {figures.UPPER_BOUND}")
+        if name == "bands":
+            kind.add_argument("--band", type=int, default=34, help="the band to picture, from 1 (default 34)")
+        kind.add_argument("--quick", action="store_true", help="a few runs only, to see it come out")
+        kind.add_argument("--workers", type=int, metavar="N", help="processes of one thread (default: one a core)")
+        kind.add_argument("-o", "--output", type=Path, metavar="FOLDER", help=f"(default fastccpd-{name})")
+        kind.add_argument("--redraw", action="store_true", help="draw the pictures from the rows again, run nothing")
+        kind.add_argument("--quiet", action="store_true", help="no progress")
+        kind.set_defaults(run=run)
+
+
+def run(options):
+    name = options.experiment
+    folder = options.output or Path(f"fastccpd-{name}")
+    file = folder / "rows.jsonl"
+    if options.redraw:
+        rows = experiments.read(file)
+    else:
+        folder.mkdir(exist_ok=True)
+        with rows_progress(f"experiment {name}", options.quiet) as progress:
+            rows = getattr(experiments, name)(**_settings(options), file=file, progress=progress)
+    if not rows:
+        raise ValueError(f"{file}: holds no rows; run the experiment without --redraw first")
+    print(_draw(name, rows, folder), end="")
+    errors = [row for row in rows if "error" in row]
+    if errors:
+        options.messages.warn(f"{len(errors)} rows failed, the first ({errors[0]['system']}): {errors[0]['error']}")
+    return 0
+
+
+def _settings(options):
+    """What the experiment's function is given: what was asked for, else what --quick or the paper has."""
+    name = options.experiment
+    defaults = {**_DEFAULTS[name], **(_QUICK[name] if options.quick else {})}
+    named = ("scene", "runs", "snr", "methods", "ranks", "workers", "tuned", "band")
+    given = {key: getattr(options, key) for key in named if getattr(options, key, None) is not None}
+    return {**defaults, **given}
+
+
+def _draw(name, rows, folder):
+    """Write tables and pictures of the rows; the table of medians as text."""
+    experiments.write_csv(folder / "rows.csv", rows)
+    by = "rank" if name == "rank" else "snr"
+    table = figures.text_table(rows, by)
+    write_whole(folder / "medians.md", table)
+    if name == "bands":
+        pictures = {"bands.png": figures.bands(rows)}
+    else:
+        pictures = {f"{name}.png": figures.curves(rows, by), f"{name}-lee.png": figures.curves(rows, by, filtered=True)}
+    for file_name, figure in pictures.items():
+        plots.save(figure, folder / file_name)
+    written = ", ".join(["rows.jsonl", "rows.csv", "medians.md", *pictures])
+    return f"{table}\nWritten to {folder}: {written}\n"
+
+
+def _names(text):
+    return tuple(text.split(","))
+
+
+def _numbers(text):
+    """Numbers from "0,5,10", or from a range "first:last[:step]" with both ends."""
+    try:
+        if ":" not in text:
+            return tuple(float(part) for part in text.split(","))
+        first, last, step = (float(part) for part in (text if text.count(":") == 2 else f"{text}:1").split(":"))
+    except ValueError:
+        step = 0.0
+    if not (step > 0 and first <= last):
+        raise argparse.ArgumentTypeError(f"got {text!r}; a list 0,5,10 or a range first:last[:step] is needed")
+    return tuple(first + step * k for k in range(int((last - first) / step + 1e-9) + 1))
+
+
+def _whole_numbers(text):
+    numbers = _numbers(text)
+    if any(number != int(number) for number in numbers):
+        raise argparse.ArgumentTypeError(f"got {text!r}; whole numbers are needed")
+    return tuple(int(number) for number in numbers)

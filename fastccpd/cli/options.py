@@ -1,0 +1,86 @@
+"""Options that several verbs have, each named once; and the options of a method from all of them."""
+
+import argparse
+import json
+
+from .. import methods
+
+
+def add_output_options(verb, force=None):
+    """--json and --quiet, and --force where there is something to overwrite."""
+    verb.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+    verb.add_argument("--quiet", action="store_true", help="nothing but warnings and errors on stderr")
+    if force is not None:
+        verb.add_argument("--force", action="store_true", help=force)
+
+
+def add_band_axis(verb):
+    """For the formats that do not declare their axes."""
+    verb.add_argument(
+        "--band-axis", type=int, choices=(0, 1, 2),
+        help="which stored axis holds the bands, in npy, npz and mat files, which do not say (default: the last)",
+    )  # fmt: skip
+
+
+def add_seed(verb, what):
+    """The one number that all randomness comes from."""
+    verb.add_argument("--seed", type=int, default=0, metavar="N", help=f"of {what} (default 0)")
+
+
+def add_method_options(verb):
+    """Which method, at which rank and precision."""
+    verb.add_argument(
+        "--method", default="nn-ccpd-auto", metavar="NAME",
+        help="one that fastccpd methods lists (default nn-ccpd-auto)",
+    )  # fmt: skip
+    verb.add_argument(
+        "--rank", type=_rank, metavar="R", help="a number, or three as in 12,12,12 (default: the method's)"
+    )
+    verb.add_argument(
+        "--dtype", choices=("float32", "float64"), help="precision of work and result (default: the data's)"
+    )
+
+
+def add_stopping_options(verb):
+    """When a method stops, and whatever else it may be told."""
+    verb.add_argument("--max-iter", type=int, metavar="N", help="iterations at most (default: the method's)")
+    verb.add_argument("--tol", type=float, help="relative change of the cost at which to stop (default: the method's)")
+    verb.add_argument("--time-limit", type=float, metavar="S", help="seconds at most, over all starts")
+    verb.add_argument(
+        "--option", action="append", default=[], type=_option, metavar="NAME=VALUE",
+        help="any other option of the method, as JSON or text; may be repeated (see fastccpd methods NAME)",
+    )  # fmt: skip
+
+
+def method_settings(options):
+    """What the method is given by these options; whatever is wrong with them is said before any file is read."""
+    given = dict(getattr(options, "option", []))
+    known = methods.get(options.method).option_names()
+    if getattr(options, "tol", None) is not None:
+        name = next((name for name in ("ftol", "tol") if name in known), None)
+        if name is None:
+            raise ValueError(f"--tol: {options.method} has no tolerance to stop at; leave it out, or use --max-iter")
+        given[name] = options.tol
+    for name in ("rank", "max_iter"):
+        if getattr(options, name, None) is not None:
+            given[name] = getattr(options, name)
+    methods.make(options.method, given)
+    return given
+
+
+def _rank(text):
+    try:
+        ranks = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"got {text!r}; a whole number, or three as in 12,12,12, is needed") from None
+    return ranks[0] if len(ranks) == 1 else ranks
+
+
+def _option(text):
+    name, mark, value = text.partition("=")
+    if not (mark and name):
+        raise argparse.ArgumentTypeError(f"got {text!r}; NAME=VALUE is needed")
+    try:
+        return name.replace("-", "_"), json.loads(value)
+    except ValueError:
+        return name.replace("-", "_"), value

@@ -1,0 +1,156 @@
+"""What the commands print: results on stdout, as text or JSON; notes and warnings on stderr, a line each."""
+
+import json
+import math
+import sys
+
+import numpy as np
+
+from ..formats import check_target
+
+
+class Messages:
+    """What a command has to say beside its result: kept for its JSON, and told on stderr.
+
+    It is held back until `release`, when it is clear that the command can be done: an error is one line, and the only
+    one.
+    """
+
+    def __init__(self, quiet=False):
+        self.quiet = quiet
+        self.notes = []
+        self.warnings = []
+        self._held = []
+
+    def note(self, text):
+        """Say what was found or assumed; --quiet keeps it from the terminal."""
+        self.notes.append(str(text))
+        self.hint(text)
+
+    def hint(self, text):
+        """Say what is of use now and not afterwards: it is not kept."""
+        if not self.quiet:
+            self._say(text)
+
+    def warn(self, text):
+        """Say what may be wrong with the result."""
+        self.warnings.append(str(text))
+        self._say(f"warning: {text}")
+
+    def release(self):
+        """Say what was held back; from now on nothing is."""
+        held, self._held = self._held, None
+        for text in held or ():
+            print_error(text)
+
+    def _say(self, text):
+        if self._held is None:
+            print_error(text)
+        else:
+            self._held.append(text)
+
+    def told(self):
+        """Notes and warnings, for JSON."""
+        return {"notes": self.notes, "warnings": self.warnings}
+
+
+def check_output(path, force, check=check_target):
+    """Refuse, before any work is done, an output that cannot be written, or that only --force may replace."""
+    try:
+        check(path, force)
+    except FileExistsError as error:
+        raise FileExistsError(f"{str(error).partition(';')[0]}; --force overwrites it") from None
+
+
+def print_error(text):
+    """One line on stderr."""
+    print(f"fastccpd: {' '.join(str(text).split())}", file=sys.stderr)
+
+
+def print_json(value):
+    """`value` as JSON on stdout: NaN and infinities are null, arrays are lists."""
+    print(json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def print_table(columns, rows):
+    """Rows of cells under their columns: by rich on a terminal, else plain text; all but the first column to the right.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The first may be empty: the names of the rows.
+    rows : sequence of sequences of str
+    """
+    table = _rich_table(columns, rows) if sys.stdout.isatty() else None
+    if table is not None:
+        from rich.console import Console
+
+        Console().print(table)
+        return
+    widths = [max(len(row[n]) for row in (columns, *rows)) for n in range(len(columns))]
+    for row in (columns, *rows):
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        print("  ".join(cells).rstrip())
+
+
+def _rich_table(columns, rows):
+    """The table for a terminal; None without rich."""
+    try:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for n, column in enumerate(columns):
+        table.add_column(Text(column), justify="right" if n else "left", no_wrap=not n)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def print_pairs(pairs, indent=0):
+    """Names and values, a line each, the values below each other."""
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        print(f"{' ' * indent}{name.ljust(width)}  {value}".rstrip())
+
+
+def bytes_name(count):
+    """A number of bytes as people say it."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+#: Names and units of the metrics that `fastccpd.imaging.score` gives.
+METRICS = {
+    "rsnr": "R-SNR (dB)", "rmse": "RMSE", "cc": "CC", "sam": "SAM (deg)", "ergas": "ERGAS", "uiqi": "UIQI",
+    "psnr": "PSNR (dB)", "ssim": "SSIM", "seconds": "time (s)",
+}  # fmt: skip
+
+
+def print_scores(scores):
+    """A table of metrics, {row name: {metric: value}}; a metric that no row has is left out."""
+    present = [name for name in METRICS if any(name in row for row in scores.values())]
+    rows = [(title, *(_metric(name, row.get(name)) for name in present)) for title, row in scores.items()]
+    print_table(["", *(METRICS[name] for name in present)], rows)
+
+
+def _metric(name, value):
+    if value is None:
+        return ""
+    return f"{value:.2f}" if name == "seconds" else f"{value:#.4g}"

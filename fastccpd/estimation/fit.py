@@ -1,0 +1,62 @@
+"""What can be said of a fusion without a truth: how much of an image is unexplained, and how much of it is noise.
+
+A pixel without data is NaN, and has no part in these figures.
+"""
+
+import numpy as np
+
+from ..model.result import FusionResult
+
+# Values of an image looked at together.
+_BLOCK = 1 << 20
+
+
+def relative_residual(image, seen):
+    """‖image − seen‖ / ‖image‖, some rows at a time.
+
+    Parameters
+    ----------
+    image : (rows, columns, bands) array
+    seen : array of that shape, or FusionResult
+        The result as the image's sensor would see it.
+    """
+    squared = energy = 0.0
+    for rows, block, known in _blocks(image):
+        energy += float(np.vdot(block, block))
+        difference = block - np.where(known, _rows_of(seen, rows), 0.0)
+        squared += float(np.vdot(difference, difference))
+    if energy == 0.0:
+        return np.inf if squared else 0.0
+    return float(np.sqrt(squared / energy))
+
+
+def snr_db(image, sigma):
+    """10 log10(mean(Y²) / mean(σ²) − 1) of an image Y whose bands have the noise σ; −inf where that is all there is."""
+    energy = count = 0.0
+    for _, block, known in _blocks(image):
+        energy += float(np.vdot(block, block))
+        count += np.count_nonzero(known)
+    ratio = energy / count / float(np.mean(np.square(sigma))) - 1.0
+    return float(10.0 * np.log10(ratio)) if ratio > 0.0 else -np.inf
+
+
+def estimated_snr(result, hsi, msi):
+    """{"hsi": dB, "msi": dB} by the noise that the method has estimated; None if it has not."""
+    if result.noise is None:
+        return None
+    return {name: snr_db(image, sigma) for name, image, sigma in zip(("hsi", "msi"), (hsi, msi), result.noise)}
+
+
+def _blocks(image):
+    """Some rows of an image, in float64 with zeros for NaN, and where it has data."""
+    lines = max(1, _BLOCK // image[0].size)
+    for first in range(0, len(image), lines):
+        rows = slice(first, first + lines)
+        block = image[rows].astype(np.float64)
+        known = ~np.isnan(block)
+        block[~known] = 0.0
+        yield rows, block, known
+
+
+def _rows_of(image, rows):
+    return image.render(rows) if isinstance(image, FusionResult) else image[rows]

@@ -1,0 +1,145 @@
+"""Rows of an experiment: a file of JSON lines, their medians, and CSV.
+
+A row is written in one go when it is done, so a run that is killed leaves whole rows, and at most one torn line at the
+end, which the next run removes.
+"""
+
+import csv
+import io
+import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from ..model.files import write_whole
+
+METRICS = ("rmse", "cc", "rsnr", "sam", "ergas")
+
+
+def read(path):
+    """The rows of a file, in its order; a torn last line is left out."""
+    rows = []
+    lines = Path(path).read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            if line:
+                rows.append(json.loads(line))
+        except ValueError:
+            if number == len(lines):
+                break
+            raise ValueError(f"{path}: line {number} is not JSON; remove it, and its row is computed again") from None
+    return rows
+
+
+@contextmanager
+def appending(path):
+    """A function that adds a row to the file at once; no second process may append meanwhile."""
+    with open(path, "a+b") as file:
+        _lock(file, path)
+        _cut_torn_line(file)
+
+        def append(row):
+            file.write(json.dumps(row).encode("ascii") + b"\n")
+            file.flush()
+
+        yield append
+        os.fsync(file.fileno())
+
+
+def rewrite(path, rows):
+    """Replace the file by these rows, whole or not at all."""
+    write_whole(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def medians(rows, by, filtered=False):
+    """The median of every metric over the runs: {(value of by, system, tuned): {metric: median, "runs": count}}.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Rows with an "error" are left out.
+    by : str
+        What varies, "snr" or "rank".
+    filtered : bool
+        Whether to take the scores after the Lee filter.
+
+    Of the many settings of a tuned system, each image counts with the one of best R-SNR, the paper's setting included.
+    """
+    groups = {}
+    for (place, system, tuned), scores in _counting(rows, by, "lee" if filtered else "metrics"):
+        groups.setdefault((place, system, tuned), []).append(scores)
+    return {
+        key: {**{name: _median(entry[name] for entry in group) for name in METRICS}, "runs": len(group)}
+        for key, group in groups.items()
+    }
+
+
+def write_csv(path, rows):
+    """One line a row, without pictures: what a spreadsheet or a data frame wants."""
+    columns = ["scene", "system", "method", "options", "tuned", "snr", "run", *METRICS]
+    columns += [f"lee_{name}" for name in METRICS] + ["seconds", "n_iter", "status", "error"]
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore")
+    writer.writeheader()
+    for row in rows:
+        lee = {f"lee_{name}": value for name, value in row.get("lee", {}).items()}
+        writer.writerow({**row, **row.get("metrics", {}), **lee, "options": json.dumps(row["options"])})
+    write_whole(path, text.getvalue())
+
+
+def rank_of(row):
+    """The rank a row was made with; of a multilinear rank, the first."""
+    rank = row["options"]["rank"]
+    return rank[0] if isinstance(rank, list | tuple) else rank
+
+
+def _counting(rows, by, scores):
+    """(key, scores) of every row that counts by itself, and of the best setting of every tuned system and image."""
+    best = {}
+    tuned_systems = {row["system"] for row in rows if row["tuned"]}
+    for row in rows:
+        if "error" in row:
+            continue
+        place = rank_of(row) if by == "rank" else row[by]
+        if not row["tuned"]:
+            yield (place, _plain(row, by), False), row[scores]
+        if row["system"] in tuned_systems:
+            image = (place, _plain(row, by), row["snr"], row["run"])
+            if image not in best or _rsnr(row[scores]) > _rsnr(best[image]):
+                best[image] = row[scores]
+    for (place, system, _, _), entry in best.items():
+        yield (place, system, True), entry
+
+
+def _plain(row, by):
+    """The system's name; without its rank where that is what varies."""
+    return row["system"].partition("@")[0] if by == "rank" else row["system"]
+
+
+def _rsnr(scores):
+    return float("-inf") if scores["rsnr"] is None else scores["rsnr"]
+
+
+def _median(values):
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _lock(file, path):
+    try:
+        import fcntl
+    except ImportError:  # a system without it trusts its user
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise OSError(f"{path}: another experiment is writing to it; wait for it, or choose another folder") from None
+
+
+def _cut_torn_line(file):
+    """Remove what follows the last whole line."""
+    file.seek(0)
+    whole = file.read().rfind(b"\n") + 1
+    file.truncate(whole)
+    file.seek(whole)

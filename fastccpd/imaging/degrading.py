@@ -1,0 +1,116 @@
+"""What the two sensors make of a scene: the degraded images, and noise on them."""
+
+import math
+
+import numpy as np
+
+from ..model.checks import as_count, as_cube, as_number, working_dtype
+from ..model.degradation import Degradation
+
+# Noise is drawn, and norms are summed, this many values at a time.
+_SLAB = 1 << 18
+
+
+def degrade(sri, degradation):
+    """The hyperspectral and the multispectral image of a scene, without noise.
+
+    ``HSI = SRI x1 P1 x2 P2`` and ``MSI = SRI x3 PM``.
+
+    Parameters
+    ----------
+    sri : (I, J, K) array or FusionResult
+        Any real dtype and layout; never modified. A result is rendered row by row, and never whole.
+    degradation : Degradation
+
+    Returns
+    -------
+    hsi : (I_H, J_H, K) array
+    msi : (I, J, K_M) array
+        float32 if the scene is float32 or float16, else float64; summed in float64.
+
+    Examples
+    --------
+    >>> from fastccpd.imaging import degrade, preset, scenes
+    >>> scene = scenes.synthetic((24, 20, 40))
+    >>> hsi, msi = degrade(scene.cube, preset("stereo", scene.cube.shape))
+    >>> hsi.shape, msi.shape
+    ((6, 5, 40), (24, 20, 6))
+    """
+    rendered = hasattr(sri, "render")  # by how it behaves: to import the class would load the kernels
+    if not rendered:
+        sri = as_cube(sri, "sri")
+    shape, dtype = sri.shape, sri.dtype if rendered else working_dtype(sri)
+    if not isinstance(degradation, Degradation):
+        raise TypeError(f"degradation: got {type(degradation).__name__}; a fastccpd.Degradation is needed")
+    axes = zip(("rows", "columns", "bands"), shape, ("P1", "P2", "PM"), degradation.sri_shape, strict=True)
+    for axis, got, operator, needed in axes:
+        if got != needed:
+            raise ValueError(f"sri: {got} {axis}, but {operator} maps from {needed}; they must agree")
+    hsi = np.zeros(degradation.hsi_shape)
+    msi = np.empty(degradation.msi_shape, dtype)
+    seen_by = degradation.P1.tocsc()
+    # One fine row at a time: blurred along its columns, then added to the few coarse rows that see it. No copy of the
+    # scene is made, and the order of the sums does not depend on its size or on threads.
+    for i in range(shape[0]):
+        row = sri.render(rows=slice(i, i + 1))[0] if rendered else sri[i]
+        row = np.ascontiguousarray(row, dtype=np.float64)
+        msi[i] = (degradation.PM @ row.T).T
+        blurred = degradation.P2 @ row
+        for entry in range(seen_by.indptr[i], seen_by.indptr[i + 1]):
+            hsi[seen_by.indices[entry]] += seen_by.data[entry] * blurred
+    return hsi.astype(dtype, copy=False), msi
+
+
+def add_noise(cube, snr_db, rng, per_band=False):
+    """A noisy copy of an image: white Gaussian noise of the given signal-to-noise ratio; negative values are kept.
+
+    Parameters
+    ----------
+    cube : (rows, columns, bands) array
+    snr_db : float
+        The noise has the variance  mean(cube²) / 10^(snr_db/10). Infinity adds none.
+    rng : int or numpy.random.Generator
+    per_band : bool
+        False: one variance for the whole image. True: one for each band, which then has this ratio itself.
+
+    Returns
+    -------
+    array
+        float32 if the image is float32 or float16, else float64. The same `rng` draws the same noise for both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastccpd.imaging import add_noise
+    >>> noisy = add_noise(np.ones((50, 40, 30)), 20.0, rng=0)
+    >>> float(round(noisy.std(), 2))
+    0.1
+    """
+    cube = as_cube(cube, "cube")
+    snr_db = as_number(snr_db, "snr_db", least=-math.inf, above=True, finite=False)
+    generator = as_generator(rng)
+    noisy = np.empty(cube.shape, working_dtype(cube))
+    if math.isinf(snr_db):
+        noisy[:] = cube
+        return noisy
+    step = max(1, _SLAB // cube[0].size)
+    slabs = [slice(start, start + step) for start in range(0, len(cube), step)]
+    power = np.zeros(cube.shape[2])
+    for rows in slabs:
+        slab = cube[rows].astype(np.float64, copy=False)
+        power += np.einsum("ijk,ijk->k", slab, slab)
+    power /= cube.shape[0] * cube.shape[1]
+    deviation = np.sqrt((power if per_band else power.mean()) / 10.0 ** (snr_db / 10.0))
+    for rows in slabs:
+        noise = generator.standard_normal(cube[rows].shape)
+        noise *= deviation
+        noise += cube[rows]
+        noisy[rows] = noise
+    return noisy
+
+
+def as_generator(rng):
+    """`rng` as a Generator: itself, or one seeded with this number."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    return np.random.default_rng(as_count(rng, "rng", least=0))

@@ -1,0 +1,276 @@
+"""The operators from what the command line says of them: --psf, --srf and --bands.
+
+--psf stereo | scott                       the published conventions (`fastccpd.imaging.preset`)
+--psf gaussian[,sigma=…,taps=…,phase=…,boundary=…]
+--psf FILE.npz                             holding P1 and P2
+--srf landsat                              `fastccpd.imaging.landsat`
+--srf FILE.csv[::BAND,BAND]                a tabulated response, all of its bands or the named ones
+--srf FILE.npy | FILE.npz[::NAME] | FILE.mat[::NAME]       the matrix PM
+--bands 6-12,13-19+21,25                   for each MSI band the HSI bands it averages, counted from 1
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..formats.inspection import as_path, beginning, expect, reading
+from ..imaging import gaussian, landsat, preset, read_response, response_from_groups, response_from_table
+from ..imaging.psf import BOUNDARIES
+from ..model.degradation import Degradation
+
+PRESETS = ("stereo", "scott")
+
+# These work in the Fourier domain, where the picture repeats.
+_PERIODIC = ("hysure", "fuse-sylvester")
+
+_PSF_OPTIONS = {"sigma": float, "taps": int, "phase": float, "boundary": str}
+
+
+@dataclass(frozen=True)
+class Blur:
+    """P1 and P2, and what they are: in words, and as settings for JSON."""
+
+    P1: Any
+    P2: Any
+    text: str
+    settings: dict
+
+
+def add_arguments(verb, default_ratio, default_srf=None):
+    """The options of the operators, for a verb that needs them."""
+    verb.add_argument(
+        "--ratio", type=int, metavar="D", help=f"MSI pixels an HSI pixel, in each direction (default: {default_ratio})"
+    )
+    verb.add_argument(
+        "--psf", metavar="SPEC",
+        help="the blur between the grids: stereo, scott, gaussian[,sigma=…,taps=…,phase=…,boundary=…] or a FILE.npz "
+        "that holds P1 and P2; sigma and phase in MSI pixels, phase a multiple of 0.5 (default: a Gaussian about the "
+        "middle of the HSI's pixels where both images are georeferenced, else stereo)",
+    )  # fmt: skip
+    response = verb.add_mutually_exclusive_group()
+    response.add_argument(
+        "--srf", metavar="SPEC",
+        help="the spectral response of the MSI: landsat, a FILE.csv (columns band, wavelength_nm, response, or "
+        "wavelength_nm and one a band; FILE.csv::B2,B3 picks bands), or a FILE.npy, .npz or .mat that holds the matrix "
+        "PM" + (f" (default: {default_srf})" if default_srf else ""),
+    )  # fmt: skip
+    response.add_argument(
+        "--bands", metavar="GROUPS",
+        help="for each MSI band the HSI bands that it averages, counted from 1: 6-12,13-19+21,25 is three bands",
+    )  # fmt: skip
+
+
+def blur(spec, shape, ratio, *, georeferenced, method=None):
+    """The `Blur` that --psf asks for, or the one to assume.
+
+    Parameters
+    ----------
+    spec : str or None
+        None: a centred Gaussian for `georeferenced` images, else "stereo".
+    shape : (rows, columns) of the fine image
+    ratio : int
+    georeferenced : bool
+    method : str, optional
+        Decides the boundary of a Gaussian for which none is given: the mirror image, unless the method needs a
+        periodic one.
+    """
+    assumed = spec is None
+    spec = ("gaussian" if georeferenced else "stereo") if assumed else spec
+    name, *settings = spec.split(",")
+    if name in PRESETS and not settings:
+        operators = preset(name, (*shape, 1), PM=np.ones((1, 1)), ratio=ratio)
+        P1, P2, text, known = operators.P1, operators.P2, f"the {name} convention", {"psf": name}
+    elif name == "gaussian":
+        options = _gaussian_options(spec, settings, ratio, method)
+        P1, P2 = gaussian(shape, ratio, **options)
+        known = {"psf": name, **options, "kernel": int(np.diff(P1.indptr).max())}
+        text = f"a Gaussian about phase {options['phase']:g}, its boundary {options['boundary']}"
+    elif Path(name).suffix.lower() == ".npz" and not settings:
+        arrays = _arrays(name)
+        P1, P2 = (_chosen(name, arrays, wanted) for wanted in ("P1", "P2"))
+        text, known = f"P1 and P2 of {name}", {"psf": name}
+    else:
+        raise ValueError(
+            f"--psf: got {spec!r}; stereo, scott, gaussian[,sigma=…,taps=…,phase=…,boundary=…] or a FILE.npz with P1 "
+            "and P2 is needed"
+        )
+    return Blur(P1, P2, text, known | {"assumed": assumed})
+
+
+def response(srf, bands, hsi, good, hsi_path, msi_bands=None):
+    """PM for the good bands of the HSI.
+
+    Parameters
+    ----------
+    srf, bands : str or None
+        The options --srf and --bands, of which one is given.
+    hsi : Raster
+        With all its bands: numbers and matrices speak of these.
+    good : (bands,) bool array
+        The bands that are used.
+    hsi_path : str
+        For messages.
+    msi_bands : int, optional
+        How many rows there must be.
+    """
+    if srf is None and bands is None:
+        raise ValueError(
+            "--srf: the spectral response of the MSI is not known; give --srf landsat, --srf with a table or a matrix, "
+            "or --bands with the HSI bands that each MSI band averages"
+        )
+    option, said = ("--bands", bands) if srf is None else ("--srf", srf)
+    if bands is not None:
+        PM = _restricted(response_from_groups(_groups(bands, len(good)), len(good)), good, "--bands")
+    elif srf == "landsat":
+        PM = landsat(int(good.sum()))
+    elif _split(srf)[0].lower().endswith(".csv"):
+        PM = _from_table(srf, hsi, good, hsi_path)
+    else:
+        PM = _restricted(_as_matrix(srf, good), good, "--srf")
+    if msi_bands is not None and PM.shape[0] != msi_bands:
+        raise ValueError(
+            f"{option}: {said} describes {PM.shape[0]} bands, but the MSI has {msi_bands}; they must agree"
+        )
+    return PM
+
+
+def degradation(blur, PM):
+    """The whole `Degradation`."""
+    return Degradation(blur.P1, blur.P2, PM)
+
+
+def _gaussian_options(spec, settings, ratio, method):
+    given = {}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key not in _PSF_OPTIONS:
+            raise ValueError(f"--psf: got {setting!r} in {spec!r}; {', '.join(_PSF_OPTIONS)} are known")
+        try:
+            given[key] = _PSF_OPTIONS[key](value)
+        except ValueError:
+            kind = "a whole number" if key == "taps" else "a number"
+            raise ValueError(f"--psf: got {setting!r} in {spec!r}; {kind} is needed") from None
+    if given.get("boundary", BOUNDARIES[0]) not in BOUNDARIES:
+        raise ValueError(
+            f"--psf: got boundary={given['boundary']} in {spec!r}; one of {', '.join(BOUNDARIES)} is needed"
+        )
+    options = {"phase": (ratio - 1) / 2, "boundary": "periodic" if method in _PERIODIC else "reflect"} | given
+    return {"kernel" if key == "taps" else key: value for key, value in options.items()}
+
+
+def _groups(text, n_bands):
+    """The 0-based bands of each group of "6-12,13-19+21,25"."""
+    groups = []
+    for group in text.split(","):
+        members = []
+        for part in group.split("+"):
+            first, dash, last = part.strip().partition("-")
+            last = last if dash else first
+            if not (first.isdecimal() and last.isdecimal()):
+                raise ValueError(
+                    f"--bands: got {part!r} in {text!r}; a band 7 or a range 6-12, counted from 1, is needed"
+                )
+            low, high = int(first), int(last)
+            if not 1 <= low <= high <= n_bands:
+                raise ValueError(f"--bands: got {part!r} in {text!r}; bands from 1 to {n_bands}, in order, are needed")
+            members += range(low - 1, high)
+        if len(set(members)) != len(members):
+            raise ValueError(f"--bands: got {group!r}, which names a band twice; each counts once")
+        groups.append(members)
+    return groups
+
+
+def _restricted(PM, good, option):
+    """PM for the good bands alone, every row with the sum it had."""
+    if good.all():
+        return PM
+    before, PM = np.asarray(PM.sum(axis=1)).ravel(), PM[:, good]
+    after = np.asarray(PM.sum(axis=1)).ravel()
+    lost = np.flatnonzero((after == 0.0) & (before != 0.0))
+    if lost.size:
+        raise ValueError(
+            f"{option}: MSI band {lost[0] + 1} sees bad HSI bands only; leave it out, or mend the bad bands"
+        )
+    return sparse.csr_array(sparse.diags_array(before / np.where(after == 0.0, 1.0, after)) @ PM)
+
+
+def _from_table(srf, hsi, good, hsi_path):
+    path, names = _split(srf)
+    if hsi.wavelengths is None:
+        raise ValueError(
+            f"--srf: {path} needs the wavelengths of the HSI's bands, which {hsi_path} does not carry; use a format "
+            "that does, or give --bands or a matrix"
+        )
+    table = read_response(path)
+    bands = None if names is None else names.split(",")
+    fwhm = None if hsi.fwhm is None else hsi.fwhm[good]
+    try:
+        return response_from_table(table, hsi.wavelengths[good], bands=bands, fwhm=fwhm)
+    except ValueError as error:
+        reason = str(error).partition(";")[0]
+        raise ValueError(f"--srf: {path}: {reason}; {path}::NAME,NAME picks bands of {', '.join(table)}") from None
+
+
+def _as_matrix(srf, good):
+    path, name = _split(srf)
+    if Path(path).suffix.lower() not in (".npy", ".npz", ".mat"):
+        raise ValueError(f"--srf: got {srf!r}; landsat, a FILE.csv, or a FILE.npy, .npz or .mat with PM is needed")
+    arrays = _arrays(path)
+    if name is None:
+        matrices = [key for key, value in arrays.items() if np.ndim(value) == 2]
+        name = matrices[0] if "PM" not in arrays and len(matrices) == 1 else "PM"
+    PM = _chosen(path, arrays, name)
+    if PM.ndim != 2 or PM.shape[1] != len(good):
+        raise ValueError(
+            f"--srf: {path} holds shape {PM.shape}; a column for each of the HSI's {len(good)} bands is needed"
+        )
+    if PM.dtype.kind not in "fiub" or not np.isfinite(PM).all():
+        raise ValueError(f"--srf: {path} holds {PM.dtype} values; finite real weights are needed")
+    return sparse.csr_array(PM.astype(np.float64))
+
+
+def _split(spec):
+    """FILE::NAME as its two parts; None for a part that is not there."""
+    path, mark, name = spec.partition("::")
+    return path, name if mark else None
+
+
+def _arrays(path):
+    """The arrays of an npz or MAT file by name; the one of an npy file as PM."""
+    path = as_path(path)
+    head, _ = beginning(path)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        expect(path, head, "an npy file")
+        with reading(path, "an npy file"):
+            # Mapped, a file that declares more than it has is refused before anything is allocated.
+            return {"PM": np.array(np.load(path, mmap_mode="r", allow_pickle=False))}
+    if suffix == ".npz":
+        expect(path, head, "an npz (zip) file")
+        with reading(path, "an npz (zip) file"), np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    return _mat_arrays(path, head)
+
+
+def _chosen(path, arrays, name):
+    if name not in arrays:
+        raise ValueError(f"{path}: holds {', '.join(arrays) or 'nothing'}; {name} is needed")
+    return arrays[name]
+
+
+def _mat_arrays(path, head):
+    """The numeric arrays of a MAT file."""
+    if head.startswith(b"\x89HDF") or head[512:516] == b"\x89HDF":
+        from ..formats.extras import needed
+
+        h5py = needed("h5py", f"{path}: a MAT file of version 7.3")
+        with reading(path, "a MAT file of version 7.3"), h5py.File(path, "r") as file:
+            return {key: value[()].T for key, value in file.items() if isinstance(value, h5py.Dataset)}
+    from scipy.io import loadmat
+
+    expect(path, head, "a MAT file of version 5 or later")
+    with reading(path, "a MAT file"):
+        return {key: value for key, value in loadmat(path).items() if not key.startswith("__")}

@@ -1,0 +1,95 @@
+"""The two images of a fusion: read, compared, and rid of bands and pixels without data."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from .. import formats
+from ..model.shapes import size_name
+from . import gaps
+from .grids import Grids, grids_of
+
+# What becomes of pixels without data, by --fill-nodata and --keep-filled.
+_FATES = {
+    (False, False): "they have no part in the result, where they are marked again",
+    (False, True): "they have no part in the result, which keeps what the method puts there",
+    (True, False): "filled from their neighbours, and marked again in the result",
+    (True, True): "filled from their neighbours, and not marked in the result",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two images, how their grids lie, which of their bands are good, and which pixels have no data."""
+
+    hsi: formats.Raster
+    msi: formats.Raster
+    grids: Grids
+    good_hsi: np.ndarray
+    good_msi: np.ndarray
+    missing_hsi: np.ndarray
+    missing_msi: np.ndarray
+
+    @cached_property
+    def missing(self):
+        """The pixels of the result without data."""
+        return gaps.fine_mask(self.missing_hsi, self.missing_msi, self.grids.ratio)
+
+    def without_bad_bands(self, say):
+        """Both images without the bands that are marked as bad, told."""
+        for name, good in (("hsi", self.good_hsi), ("msi", self.good_msi)):
+            if not good.all():
+                numbers = ", ".join(map(str, np.flatnonzero(~good) + 1))
+                say.note(
+                    f"{name}: {int((~good).sum())} of {good.size} bands are marked as bad and left out ({numbers})"
+                )
+        return replace(self, hsi=gaps.without_bad_bands(self.hsi), msi=gaps.without_bad_bands(self.msi))
+
+    def without_gaps(self, method, fill, keep, say):
+        """Both images with missing pixels filled: for a method to use, if asked to, or else to leave out.
+
+        Whichever it is, what compares the two images needs values everywhere. A method that cannot leave them out
+        refuses missing pixels that it is not asked to fill.
+        """
+        parts = {"hsi": self.missing_hsi, "msi": self.missing_msi}
+        counts = {name: gaps.count_sentence(name, mask) for name, mask in parts.items() if mask.any()}
+        for name, sentence in counts.items():
+            if parts[name].all():
+                raise ValueError(f"{sentence}; some data are needed")
+        if not counts:
+            return self
+        if not (fill or method.takes_gaps):
+            raise ValueError(
+                f"{' and '.join(counts.values())}; fill them with --fill-nodata, which marks them again in the result, "
+                f"use a method that leaves them out, which {method.name} cannot, or crop the images"
+            )
+        for sentence in counts.values():
+            say.note(f"{sentence}; {_FATES[fill, keep]}")
+        images = {name: gaps.filled(getattr(self, name), parts[name]) for name in counts}
+        return replace(self, **images)
+
+
+def read_pair(options, say):
+    """The two files and how they lie to each other, told."""
+    images = {}
+    for name in ("hsi", "msi"):
+        path = getattr(options, name)
+        image = images[name] = formats.read(path, band_axis=band_axis_of(path, options.band_axis))
+        say.note(f"{name}: {size_name(image.shape)} {image.dtype}, {image.source['layout']}")
+        for note in image.source["notes"]:
+            say.note(f"{name}: {note}")
+    grids = grids_of(images["hsi"], images["msi"], options.ratio)
+    if grids.ratio_from != "given":
+        say.note(f"the ratio is {grids.ratio}, by {grids.ratio_from}")
+    for note in grids.notes:
+        say.warn(note)
+    masks = [image.missing() for image in images.values()]
+    return Pair(images["hsi"], images["msi"], grids, *map(gaps.good_bands, images.values()), *masks)
+
+
+def band_axis_of(path, band_axis):
+    """`band_axis` for a file of a format that does not declare its axes; None for the others."""
+    silent = [suffix for name in ("npy", "npz", "mat") for suffix in formats.FORMATS[name]]
+    return band_axis if Path(path.partition("::")[0]).suffix.lower() in silent else None

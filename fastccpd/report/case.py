@@ -1,0 +1,110 @@
+"""What a report is about: what was fused, what came out and what of it is shown, checked against each other."""
+
+import dataclasses
+
+import numpy as np
+
+from .. import plots
+from ..imaging import degrade
+from ..model.checks import as_count, as_cube
+from ..model.degradation import Degradation
+from ..model.problem import Factors
+from ..model.result import FusionResult
+from ..model.shapes import size_name
+from ..plots import shape_of
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """How things are shown."""
+
+    missing: np.ndarray | None
+    quantity: str
+    band: int
+    pixels: list
+
+
+@dataclasses.dataclass
+class Case:
+    """What was fused and what came out, checked; `estimates` begins with the result."""
+
+    result: FusionResult
+    hsi: np.ndarray
+    msi: np.ndarray
+    truth: np.ndarray | None
+    estimates: dict
+    wavelengths: np.ndarray | None
+    msi_wavelengths: np.ndarray | None
+    degradation: Degradation | None
+    # The result as either sensor would see it, rendered on demand.
+    seen: tuple[FusionResult, FusionResult] | None
+    view: View | None = None
+
+    @property
+    def result_name(self):
+        return next(iter(self.estimates))
+
+    @property
+    def shape(self):
+        return shape_of(self.result)
+
+
+def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths):
+    """The case of these arguments of a report, or the sentence on what does not fit."""
+    if not isinstance(result, FusionResult):
+        raise TypeError(f"result: got {type(result).__name__}; a FusionResult is needed")
+    hsi, msi = as_cube(hsi, "hsi"), as_cube(msi, "msi")
+    truth = None if truth is None else as_cube(truth, "truth")
+    named = {f"result ({result.method})": result}
+    for name, image in (estimates or {}).items():
+        if name in (*named, "HSI", "MSI", "truth"):
+            raise ValueError(f"estimates: got the name {name!r}, which the report has for another image; use another")
+        named[str(name)] = image if isinstance(image, FusionResult) else as_cube(image, f"estimates[{name!r}]")
+    for name, image in (("truth", truth), *named.items()):
+        if image is not None and shape_of(image) != shape_of(result):
+            got, needed = (size_name(shape_of(one)) for one in (image, result))
+            raise ValueError(f"{name}: got {got}, but the result is {needed}; they must agree")
+    if degradation is not None:
+        degradation.check(hsi.shape, msi.shape)
+        if msi_wavelengths is None and wavelengths is not None:
+            msi_wavelengths = _means_of(wavelengths, degradation.PM)
+    for name, given, cube in (("wavelengths", wavelengths, hsi), ("msi_wavelengths", msi_wavelengths, msi)):
+        if given is not None and np.shape(given) != cube.shape[2:]:
+            raise ValueError(
+                f"{name}: got shape {np.shape(given)}, but there are {cube.shape[2]} bands; they must agree"
+            )
+    seen = None if degradation is None else _seen(result, degradation)
+    return Case(result, hsi, msi, truth, named, wavelengths, msi_wavelengths, degradation, seen)
+
+
+def view_of(case, missing, quantity, band, pixels):
+    """What of a case to show; a band or pixels of None are chosen."""
+    reference = case.result if case.truth is None else case.truth
+    if missing is not None and np.shape(missing) != case.shape[:2]:
+        got, needed = (size_name(shape) for shape in (np.shape(missing), case.shape[:2]))
+        raise ValueError(f"missing: got {got}, but the result is {needed}; they must agree")
+    if band is None:
+        band = plots.rgb_bands(reference, case.wavelengths)[1]
+    if pixels is None:
+        pixels = plots.pick_pixels(reference, missing=missing)
+    return View(missing, quantity, as_count(band, "band", least=0, most=case.shape[2] - 1), list(pixels))
+
+
+def _means_of(wavelengths, PM):
+    """The mean wavelength of each multispectral band under its response, None if no such mean exists."""
+    weights = np.asarray(PM.sum(axis=1)).ravel()
+    if np.shape(wavelengths) != PM.shape[1:] or not (weights > 0.0).all():
+        return None
+    centres = PM @ np.asarray(wavelengths, dtype=np.float64) / weights
+    return centres if np.isfinite(centres).any() else None
+
+
+def _seen(result, degradation):
+    """The result under P1 and P2, and under PM; it is never rendered whole for that."""
+    if result.image is not None or result.maps is not None:
+        parts = [{"image": image} for image in degrade(result, degradation)]
+    else:
+        A, B, C = result.factors
+        coarse, averaged = (degradation.P1 @ A, degradation.P2 @ B, C), (A, B, degradation.PM @ C)
+        parts = [{"factors": Factors(*factors), "image": None} for factors in (coarse, averaged)]
+    return tuple(dataclasses.replace(result, **part) for part in parts)

@@ -1,0 +1,37 @@
+"""What the summary and the report of a fusion say beside its cost."""
+
+import numpy as np
+
+# Above this, noise is not told from none: scenes have that much detail of their own.
+_HARDLY_ANY = 50.0
+
+
+def snr_name(decibels):
+    """What people call a ratio in dB."""
+    if decibels > _HARDLY_ANY:
+        return f"above {_HARDLY_ANY:g} dB (hardly any noise)"
+    if decibels == -np.inf:
+        return "nothing but noise"
+    return f"{decibels:.1f} dB".replace("-", "−")
+
+
+def figures_of(result, noise):
+    """What the summary of a fusion says beside its cost, names to sentences: noise, effective rank, starts.
+
+    Parameters
+    ----------
+    result : FusionResult
+    noise : dict or None
+        As `fastccpd.estimation.estimated_snr` gives it.
+    """
+    told = {}
+    if noise is not None:
+        ratios = {name: snr_name(decibels) for name, decibels in noise.items()}
+        told["Estimated SNR"] = f"HSI {ratios['hsi']}, MSI {ratios['msi']}"
+    if result.effective_rank is not None:
+        told["Effective rank"] = f"{result.effective_rank} of {result.options.get('rank', 'the terms')}"
+    if len(result.start_costs) > 1:
+        low, high = (f"{cost:.4g}" for cost in (min(result.start_costs), max(result.start_costs)))
+        shown = f"the mean of {result.combined}" if result.combined > 1 else "that of the lowest"
+        told["Starts"] = f"{len(result.start_costs)}, final costs {low} to {high}; the image is {shown}"
+    return told

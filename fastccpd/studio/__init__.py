@@ -1,1 +1,0 @@
-"""What people touch: files, pictures, reports, experiments, the demonstration and the command line."""

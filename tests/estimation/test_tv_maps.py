@@ -1,0 +1,236 @@
+"""Maps under total variation: the quadratic against dense matrices, the risk against the truth, the choice of λ."""
+
+import numba
+import numpy as np
+import oracle
+import pytest
+from fastccpd.kernels import _jit
+from scenery import band_means, blur, noisy_salinas, observe
+
+from fastccpd import Degradation, Problem
+from fastccpd.estimation import noise
+from fastccpd.estimation import tv_maps as maps
+from fastccpd.imaging import metrics
+
+SHAPE, BANDS, P = (8, 12, 7), 3, 2
+
+
+def tiny(gaps=False, seed=0):
+    """(data, dense model, data vector): a problem small enough for one dense matrix, bands of uneven noise."""
+    rng = np.random.default_rng(seed)
+    operators = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
+    hsi, msi = observe(rng.random(SHAPE), *operators)
+    valid = [rng.random(image.shape) > 0.3 if gaps else np.ones(image.shape, bool) for image in (hsi, msi)]
+    sigma_H, sigma_M = rng.uniform(0.1, 0.4, SHAPE[2]), rng.uniform(0.1, 0.4, BANDS)
+    problem = Problem(hsi, msi, Degradation(*operators), True, *valid)
+    data = maps._Data(problem, rng.standard_normal((SHAPE[2], P)), sigma_H, sigma_M)
+    R = operators[2] @ (sigma_H[:, None] * data.F) / sigma_M[:, None]
+    model = oracle.maps_model(*operators[:2], data.F, R, *valid)
+    y = np.concatenate([(image / sigma)[has] for image, sigma, has in zip((hsi, msi), (sigma_H, sigma_M), valid)])
+    return data, model, y
+
+
+def map_scene(shape=(48, 40, 36), seed=0):
+    """(maps, spectra): three maps of rectangles and a slope, and spectra with a step and a bulge."""
+    rng = np.random.default_rng(seed)
+    I, J, K = shape
+    Z = np.zeros((I, J, 3))
+    for p in range(3):
+        for _ in range(4):
+            i, j = rng.integers(0, I - 10), rng.integers(0, J - 10)
+            Z[i : i + rng.integers(6, 20), j : j + rng.integers(6, 20), p] += rng.uniform(0.3, 1.0)
+    Z[:, :, 0] += np.linspace(0.2, 0.6, I)[:, None]
+    t = np.linspace(0, 1, K)
+    return Z, np.stack([0.5 + 0.5 * (t > 0.4), np.exp(-((t - 0.3) ** 2) / 0.02), 0.3 + t], axis=1)
+
+
+def observed(seed, sigma=0.1, shape=(48, 40, 36), bands=5):
+    """(clean images, problem) of that scene with white noise."""
+    operators = blur(shape[0]), blur(shape[1]), band_means(shape[2], bands)
+    Z, S = map_scene(shape)
+    clean = observe(Z @ S.T, *operators)
+    rng = np.random.default_rng(seed)
+    noisy = [image + sigma * rng.standard_normal(image.shape) for image in clean]
+    return clean, Problem(*noisy, Degradation(*operators))
+
+
+GAPS = pytest.mark.parametrize("gaps", [False, True], ids=["complete", "with gaps"])
+
+
+@GAPS
+def test_misfit_target_and_product_match_the_dense_model(gaps):
+    data, model, y = tiny(gaps)
+    Z = np.random.default_rng(1).standard_normal((*SHAPE[:2], P))
+    assert data.size == len(y)
+    assert data.misfit(Z) == pytest.approx(np.sum((y - model @ Z.ravel()) ** 2), rel=1e-12)
+    np.testing.assert_allclose(data.target.ravel(), model.T @ y, rtol=1e-10, atol=1e-10 * np.abs(data.target).max())
+    weights = np.random.default_rng(2).random(SHAPE[:2])
+    nothing, one_kind = np.zeros((1, P, P)), np.zeros(SHAPE[:2], int)
+    reference = (model.T @ (model @ Z.ravel())).reshape(Z.shape) + oracle.curvature(Z, one_kind, nothing, weights)
+    np.testing.assert_allclose(data.product(Z, weights), reference, atol=1e-12 * np.abs(reference).max())
+
+
+@GAPS
+def test_the_hessian_is_symmetric_and_has_no_negative_eigenvalue(gaps):
+    data, _, _ = tiny(gaps)
+    weights = np.random.default_rng(2).random(SHAPE[:2])
+    size = data.target.size
+    H = np.stack([data.product(unit.reshape(data.target.shape), weights).ravel() for unit in np.eye(size)])
+    np.testing.assert_allclose(H, H.T, atol=1e-13 * np.abs(H).max())
+    assert np.linalg.eigvalsh(H).min() > -1e-10 * np.abs(H).max()
+    path = maps._Path(data, np.zeros(data.target.shape))
+    path.weights[...] = weights
+    if not gaps:  # with gaps the preconditioner takes the HSI's for complete
+        np.testing.assert_allclose(path._diagonal().ravel(), np.diag(H), rtol=1e-10)
+
+
+@GAPS
+def test_product_minus_target_is_the_gradient_by_differences(gaps):
+    data, _, _ = tiny(gaps)
+    Z, direction = np.random.default_rng(3).standard_normal((2, *SHAPE[:2], P))
+    slope = np.sum((data.product(Z) - data.target) * direction)
+    for h in (1.0, 1e-2):  # exact for a quadratic, whatever the step
+        change = 0.5 * (data.misfit(Z + h * direction) - data.misfit(Z - h * direction)) / (2 * h)
+        assert change == pytest.approx(slope, rel=1e-9)
+
+
+@GAPS
+def test_the_disturbance_is_white_noise_on_the_data(gaps):
+    data, model, _ = tiny(gaps)
+    rng = np.random.default_rng(4)
+    draws = np.array([data.disturbance(rng).ravel() for _ in range(3000)])
+    covariance = model.T @ model
+    assert np.abs(draws.T @ draws / len(draws) - covariance).max() < 0.12 * np.abs(covariance).max()
+
+
+def test_descent_lowers_the_objective_that_it_says_it_lowers():
+    data, _, _ = tiny()
+
+    def objective(Z, strength):
+        tv = 1.0 / oracle.edge_weights(Z, 1.0, maps._ROUNDING / data.unit)
+        return 0.5 * data.misfit(Z) + strength * data.unit * tv.sum()
+
+    path = maps._Path(data, np.zeros(data.target.shape))
+    path.smooth(maps._FIRST)
+    before = objective(path.Z, 0.5)
+    for _ in range(6):
+        path.descend(0.5)
+        now = objective(path.Z, 0.5)
+        assert now <= before * (1.0 + 1e-9)
+        before = now
+    rng = np.random.default_rng(5)
+    for size in (1e-1, 1e-2):
+        nearby = path.Z + size * rng.standard_normal(path.Z.shape)
+        assert objective(nearby, 0.5) > now
+
+
+def test_the_estimated_risk_is_the_true_one_for_given_spectra():
+    sigma, estimated, true = 0.1, [], []
+    for seed in range(20):
+        clean, problem = observed(seed, sigma)
+        sigmas = [np.full(image.shape[2], sigma) for image in clean]
+        _, S = map_scene()
+        data = maps._Data(problem, S / sigma, *sigmas)
+        truth = maps._Data(Problem(*clean, problem.degradation), S / sigma, *sigmas)
+        disturbance = data.disturbance(np.random.default_rng(100 + seed))
+        paths = (
+            maps._Path(data, np.zeros(data.target.shape)),
+            maps._Path(data, np.zeros(data.target.shape), data.target + maps._DISTURBANCE * disturbance),
+        )
+        for path in paths:
+            path.smooth(maps._FIRST)
+            for strength in (1.6, 0.8):
+                path.descend(strength)
+        degrees = np.sum((paths[1].Z - paths[0].Z) * disturbance) / maps._DISTURBANCE
+        estimated.append(data.misfit(paths[0].Z) - data.size + 2.0 * degrees)
+        true.append(truth.misfit(paths[0].Z))
+    assert np.mean(estimated) == pytest.approx(np.mean(true), rel=0.25)
+
+
+def test_the_risk_that_fit_reports_is_the_true_one_but_for_the_part_of_the_spectra():
+    sigma, estimated, true = 0.1, [], []
+    for seed in range(10):
+        clean, problem = observed(seed, sigma)
+        fitted = maps.fit(problem, *(np.full(i.shape[2], sigma) for i in clean), np.random.default_rng(0))
+        P1, P2, PM = (op.toarray() for op in
+                      (problem.degradation.P1, problem.degradation.P2, problem.degradation.PM))  # fmt: skip
+        fit = observe(fitted.Z @ fitted.spectra.T, P1, P2, PM)
+        true.append(sum(np.sum((a - b) ** 2) for a, b in zip(fit, clean)) / sigma**2)
+        estimated.append(fitted.misfit - sum(problem.sizes) + 2.0 * fitted.degrees)
+        assert fitted.risk == pytest.approx(max(estimated[-1] + 2.0 * fitted.spectra.size, fitted.degrees))
+    assert np.mean(estimated) == pytest.approx(np.mean(true), rel=0.25)
+
+
+def test_spectra_freed_of_noise_are_closer_to_the_truth():
+    Z, S = map_scene()
+    coarse = observe(Z @ S.T, blur(48), blur(40), np.eye(36))[0]
+    maps_there = observe(Z, blur(48), blur(40), np.eye(3))[0].reshape(-1, 3)
+    raw, freed = [], []
+    for seed in range(10):
+        pixels = (coarse / 0.2 + np.random.default_rng(seed).standard_normal(coarse.shape)).reshape(-1, 36)
+        U = np.linalg.svd(maps_there, full_matrices=False)[0]
+        for Q, errors in ((np.linalg.qr(pixels.T @ U)[0], raw), (maps._spectra_of(maps_there, pixels), freed)):
+            errors.append(np.linalg.norm(S - Q @ (Q.T @ S)))
+    assert np.mean(freed) < 0.9 * np.mean(raw)
+
+
+@pytest.mark.parametrize("kind", ["steps", "slope", "constant", "noise alone"])
+def test_total_variation_along_the_bands_never_adds_to_the_noise(kind):
+    t = np.linspace(0, 1, 120)
+    f = {"steps": 9.0 * np.floor(4 * t), "slope": 20.0 * t, "constant": 5.0 + 0 * t, "noise alone": 0 * t}[kind]
+    errors = [
+        np.sum((maps._along_bands(f + np.random.default_rng(n).standard_normal(120)) - f) ** 2) for n in range(10)
+    ]
+    assert np.mean(errors) < (0.9 if kind == "slope" else 0.4) * 120
+
+
+@pytest.mark.scenes
+def test_the_chosen_strength_is_within_three_tenths_of_a_decibel_of_the_best(data_folder, monkeypatch):
+    cube, problem, _ = next(noisy_salinas(data_folder))
+    sigmas = noise.of_many_bands(problem.hsi), noise.of_few_bands(problem.msi)
+
+    def fitted():
+        return maps.fit(problem, *sigmas, np.random.default_rng(0))
+
+    def score(fit):
+        return metrics.rsnr(np.maximum(fit.Z @ fit.spectra.T, 0.0), cube)
+
+    chosen = fitted()
+    others = []
+    for steps in (-2, -1, 1, 2):
+        strength = chosen.strength * maps.STEP**steps
+        monkeypatch.setattr(maps, "STRONGEST", strength)
+        monkeypatch.setattr(maps, "WEAKEST", 0.99 * strength)
+        others.append(fitted())
+        assert others[-1].strength == strength
+    assert score(chosen) >= max(map(score, others)) - 0.3
+
+
+def test_a_fit_that_is_out_of_time_ends_after_the_first_strength():
+    _, problem = observed(0)
+    sigmas = np.full(36, 0.1), np.full(5, 0.1)
+    in_time = maps.fit(problem, *sigmas, np.random.default_rng(0))
+    late = maps.fit(problem, *sigmas, np.random.default_rng(0), out_of_time=lambda: True)
+    assert late.strength == maps.STRONGEST
+    assert in_time.strength < maps.STRONGEST
+    assert np.isfinite(late.Z).all()
+
+
+def test_a_fit_is_the_same_bytes_on_any_number_of_threads_and_leaves_its_inputs_alone(monkeypatch):
+    monkeypatch.setattr(_jit, "_LAUNCHES_WORTH", 0)
+    _, problem = observed(0, shape=(96, 80, 36))
+    sigmas = np.full(36, 0.1), np.full(5, 0.1)
+    given = [a.tobytes() for a in (problem.hsi, problem.msi, *sigmas)]
+    before = numba.get_num_threads()
+    try:
+        results = []
+        for threads in (1, numba.config.NUMBA_NUM_THREADS):
+            numba.set_num_threads(threads)
+            results.append(maps.fit(problem, *sigmas, np.random.default_rng(0)))
+    finally:
+        numba.set_num_threads(before)
+    one, all_of_them = results
+    for name in ("Z", "spectra", "deviation"):
+        assert getattr(one, name).tobytes() == getattr(all_of_them, name).tobytes()
+    assert (one.risk, one.strength) == (all_of_them.risk, all_of_them.strength)
+    assert [a.tobytes() for a in (problem.hsi, problem.msi, *sigmas)] == given
