@@ -18,7 +18,7 @@ from .model.result import FusionResult
 from .workers import Crew, worker_count
 
 
-def fuse(hsi, msi, degradation, *, method="nn-ccpd-auto", rank=None, starts=1, combine="best", init=None, rng=0,
+def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, combine="best", init=None, rng=0,
          max_iter=None, time_limit=None, threads=None, callback=None, check_finite=True, hsi_valid=None,
          msi_valid=None, **options):  # fmt: skip
     """Fuse a hyperspectral and a multispectral image of one scene into one that is sharp in both.
@@ -83,7 +83,7 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-auto", rank=None, starts=1, c
         return _fused(order, problem, generator.spawn(starts), seed, callback)
 
 
-def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method="nn-ccpd-auto", rank=None, starts=1,
+def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=methods.DEFAULT, rank=None, starts=1,
               combine="best", init=None, rng=0, max_iter=None, time_limit=None, check_finite=True,
               **options):  # fmt: skip
     """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
@@ -215,21 +215,42 @@ def _fused(order, problem, generators, seed, callback=None):
             raise TypeError(f"{name}: {chosen.name!r} cannot leave data out; {able} can")
     _check_memory(chosen, problem)
     began = time.perf_counter()
+
+    def left():
+        return None if order.time_limit is None else max(0.0, order.time_limit - (time.perf_counter() - began))
+
     extra = {"init": order.init} if chosen.takes_init else {}
+    prepared = chosen.prepare(problem, callback=callback, time_limit=left())
     solutions = []
     for rng in generators:
-        left = None if order.time_limit is None else max(0.0, order.time_limit - (time.perf_counter() - began))
-        solutions.append(chosen.solve(problem, rng=rng, callback=callback, time_limit=left, **extra))
-        if not solutions[-1].status.goes_on_to_next_start:
+        solutions.append(chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra))
+        # Maps are the same for every start.
+        if not solutions[-1].status.goes_on_to_next_start or solutions[-1].shown == "maps":
             break
     best = min(solutions, key=lambda solution: solution.cost)
     result = FusionResult(
-        status=best.status, cost=best.cost, n_iter=best.n_iter, trace=best.trace,
-        seconds=time.perf_counter() - began, method=chosen.name, options=chosen.options(), seed=seed,
-        provenance=_provenance(problem, numba.get_num_threads()), dtype=problem.dtype, factors=best.factors,
-        image=best.image, start_costs=tuple(solution.cost for solution in solutions), maps=best.maps,
-        uncertainty=best.uncertainty, effective_rank=best.effective_rank, noise=best.noise,
-    )  # fmt: skip
+        status=best.status,
+        cost=best.cost,
+        n_iter=best.n_iter,
+        trace=best.trace,
+        seconds=time.perf_counter() - began,
+        method=chosen.name,
+        options=chosen.options(),
+        seed=seed,
+        provenance=_provenance(problem, numba.get_num_threads()),
+        dtype=problem.dtype,
+        known_factors=best.factors,
+        image=best.image,
+        start_costs=tuple(solution.cost for solution in solutions),
+        maps=best.maps,
+        uncertainty=best.uncertainty,
+        effective_rank=best.effective_rank,
+        noise=best.noise,
+        shown=best.shown,
+        stages=best.stages,
+        degradation=problem.degradation,
+        decomposer=best.decomposer,
+    )
     return _averaged(result, solutions) if order.combine == "mean" and len(solutions) > 1 else result
 
 
@@ -237,16 +258,17 @@ def _averaged(result, solutions):
     """`result` with the mean image of all starts; their spread is its uncertainty where the method has none."""
     mean, squares = np.zeros(result.shape), np.zeros(result.shape[:2])
     for n, solution in enumerate(solutions, start=1):
-        image = replace(result, image=solution.image, maps=solution.maps, factors=solution.factors).sri
+        image = replace(result, image=solution.image, maps=solution.maps, known_factors=solution.factors).sri
         change = image - mean
         mean += change / n
         squares += np.square(change).mean(axis=2) * ((n - 1) / n)
     spread = np.sqrt(squares / (len(solutions) - 1))
     uncertainty = spread if result.uncertainty is None else result.uncertainty
-    return replace(result, image=mean.astype(result.dtype), maps=None, uncertainty=uncertainty, combined=len(solutions))
+    mean = mean.astype(result.dtype)
+    return replace(result, image=mean, maps=None, uncertainty=uncertainty, combined=len(solutions), shown="image")
 
 
-def memory_needed(hsi, msi, *, method="nn-ccpd-auto", rank=None, dtype=None, **options):
+def memory_needed(hsi, msi, *, method=methods.DEFAULT, rank=None, dtype=None, **options):
     """Bytes that `fuse` will allocate at most beside its input images and the rendered result.
 
     Parameters

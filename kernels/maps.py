@@ -64,6 +64,31 @@ def curvature(Z, kinds, grams, weights, out):
 
 
 @kernel
+def diagonal_curvature(Z, diagonal, weights, out):
+    """`curvature` where one diagonal Gramian serves all pixels.
+
+    (I,J,P),(P),(I,J)->(I,J,P)
+    out[i,j] = diagonal * Z[i,j] + D' (weights * D Z) at (i, j).
+    """
+    I, J, P = Z.shape
+    for i in prange(I):
+        above_i, below_i = max(i - 1, 0), min(i + 1, I - 1)
+        for j in range(J):
+            above = weights[above_i, j] if i > 0 else 0.0
+            left = weights[i, j - 1] if j > 0 else 0.0
+            below = weights[i, j] if i + 1 < I else 0.0
+            right = weights[i, j] if j + 1 < J else 0.0
+            total = above + left + below + right
+            # Beyond the border the neighbour is the pixel itself, with a weight of zero: no branch in the inner loop.
+            z, result = Z[i, j], out[i, j]
+            z_above, z_below = Z[above_i, j], Z[below_i, j]
+            z_left, z_right = Z[i, max(j - 1, 0)], Z[i, min(j + 1, J - 1)]
+            for p in range(P):
+                around = above * z_above[p] + left * z_left[p] + below * z_below[p] + right * z_right[p]
+                result[p] = (diagonal[p] + total) * z[p] - around
+
+
+@kernel
 def sparse_products(starts, columns, values, X, out):
     """A matrix in compressed rows times every slice of a stack.
 
@@ -73,11 +98,13 @@ def sparse_products(starts, columns, values, X, out):
     B, m, Q = out.shape
     for place in prange(B * m):
         b, a = place // m, place % m
+        result = out[b, a]  # one-dimensional views let the compiler vectorise the sums
         for q in range(Q):
-            out[b, a, q] = 0.0
+            result[q] = 0.0
         for entry in range(starts[a], starts[a + 1]):
+            value, x = values[entry], X[b, columns[entry]]
             for q in range(Q):
-                out[b, a, q] += values[entry] * X[b, columns[entry], q]
+                result[q] += value * x[q]
 
 
 def along(matrix, X, axis):

@@ -1,7 +1,28 @@
-"""The physics backwards, from the two images alone: their noise, the shift between them, the maps of the scene."""
+"""The physics backwards, from the two images alone: noise, subspace, maps, decomposition, shift; how well all fits."""
 
-from .fit import estimated_snr, relative_residual, snr_db
-from .noise import estimate_noise
+from .decomposition import Choice, Decomposition, decompose_maps, decompose_scene
+from .fit import estimated_snr, relative_residual, shown_cost, snr_db
+from .noise import Noise, estimate_noise, noise_of
 from .shift import Shift, shift_by_images
+from .subspace import Subspace, subspace_of
+from .tv_maps import MapFit, fit_maps
 
-__all__ = ["Shift", "estimate_noise", "estimated_snr", "relative_residual", "shift_by_images", "snr_db"]
+__all__ = [
+    "Choice",
+    "Decomposition",
+    "MapFit",
+    "Noise",
+    "Shift",
+    "Subspace",
+    "decompose_maps",
+    "decompose_scene",
+    "estimate_noise",
+    "estimated_snr",
+    "fit_maps",
+    "noise_of",
+    "relative_residual",
+    "shift_by_images",
+    "shown_cost",
+    "snr_db",
+    "subspace_of",
+]

@@ -5,10 +5,30 @@ A pixel without data is NaN, and has no part in these figures.
 
 import numpy as np
 
+from ..imaging import degrade
 from ..model.result import FusionResult
 
 # Values of an image looked at together.
 _BLOCK = 1 << 20
+
+
+def shown_cost(problem, image):
+    """½ ‖…‖² of both images without weights, over the data there are, in the caller's units.
+
+    Parameters
+    ----------
+    problem : Problem
+    image : Maps, FusionResult or array
+        The scene that is shown.
+    """
+    total, valid = 0.0, (problem.hsi_valid, problem.msi_valid)
+    for seen, measured, has in zip(degrade(image, problem.degradation), (problem.hsi, problem.msi), valid, strict=True):
+        for i, row in enumerate(measured):
+            left = row - seen[i]
+            if has is not None:
+                left *= has[i]
+            total += float(np.einsum("jk,jk->", left, left, dtype=np.float64))
+    return 0.5 * total
 
 
 def relative_residual(image, seen):

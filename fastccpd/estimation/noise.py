@@ -4,7 +4,7 @@
 values of the noise follow the Marchenko-Pastur law, whose median gives σ, and values above the threshold of Gavish and
 Donoho (2014) are worth keeping as signal. What is left of a band after the kept ones is its noise, divided by the share
 (1 − leverage) of the noise that was not kept. Bands are divided by their σ and the same is done again. It begins with
-what all other bands leave of each, by regression: without that the noisiest bands would be taken for signals.
+the residual of regressing each band on the others: without that the noisiest bands would be taken for signals.
 
 **Few bands.** Second differences v = (x₀₀ − x₁₀ − x₀₁ + x₁₁)/2 of an image have the variance of the noise plus what
 edges and texture leave, and that is alike in all bands: factor analysis, Cov(v) = L L' + diag(σ²) with a thin L, takes
@@ -14,12 +14,15 @@ Where the bands differ by no more than such estimates do, all of them get one σ
 the image's root mean square, which is below what any sensor sees.
 """
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 
 from ..model.checks import as_choice, as_cube, as_valid, check_values, working_dtype
+from ..model.result import Status, Trace
+from .moments import Moments, moments_of
 
 # The least σ, as a part of the image's root mean square.
 LEAST = 1e-6
@@ -30,7 +33,38 @@ _FEW_BANDS = 30
 # Estimates that differ by less than this, in the median, are estimates of one number.
 _ALIKE = 0.12
 
+# Noise below this part of the signal, 50 dB, cannot be told from none: scenes have that much detail of their own.
+FLOOR = 10.0**-2.5
+
 _NORMAL_MEDIAN = 0.6744897501960817  # of |x| for a standard normal x
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The noise of both images: the first stage of the default method.
+
+    Attributes
+    ----------
+    hsi, msi : (bands,) float64 arrays
+        Standard deviation of each band, in the caller's units, as estimated.
+    hsi_floored, msi_floored : (bands,) float64 arrays
+        The same, but no less than 50 dB below the image: what the later stages divide by.
+    moments : Moments
+        Of the HSI's pixels, from which its noise was found; the subspace is found from them too.
+    status : Status
+    trace : Trace
+        Empty: nothing is iterated that could be watched.
+    seconds : float
+    """
+
+    hsi: np.ndarray
+    msi: np.ndarray
+    hsi_floored: np.ndarray
+    msi_floored: np.ndarray
+    moments: Moments
+    status: Status = Status.FINISHED
+    trace: Trace = field(default_factory=Trace)
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +74,44 @@ class Spectrum:
     values: np.ndarray
     vectors: np.ndarray
     signals: int
+
+
+def noise_of(problem, *, hsi=None, msi=None):
+    """The `Noise` of a problem's two images.
+
+    Parameters
+    ----------
+    problem : Problem
+    hsi, msi : (bands,) array, optional
+        Standard deviations that are known, which are then not estimated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastccpd import Problem
+    >>> from fastccpd.estimation import noise_of
+    >>> from fastccpd.imaging import add_noise, degrade, preset, scenes
+    >>> scene = scenes.synthetic((64, 60, 40)).cube
+    >>> degradation = preset("stereo", scene.shape)
+    >>> images = [add_noise(image, 20.0, rng=0) for image in degrade(scene, degradation)]
+    >>> noise = noise_of(Problem(*images, degradation))
+    >>> noise.hsi.shape, noise.msi.shape
+    ((40,), (6,))
+    """
+    began = time.perf_counter()
+    moments = moments_of(problem.hsi, problem.hsi_valid)
+    if hsi is None:
+        hsi = _of_moments(moments)
+    if msi is None:
+        msi = of_few_bands(problem.msi, problem.msi_valid)
+    hsi, msi = (np.asarray(sigma, dtype=np.float64) for sigma in (hsi, msi))
+    floored = (_floored(sigma, image) for sigma, image in ((hsi, problem.hsi), (msi, problem.msi)))
+    return Noise(hsi, msi, *floored, moments, seconds=time.perf_counter() - began)
+
+
+def _floored(sigma, image):
+    """σ, but no less than the noise floor."""
+    return np.maximum(sigma, FLOOR * float(np.sqrt(np.mean(np.square(image, dtype=np.float64)))) or 1.0)
 
 
 def estimate_noise(image, kind="auto", valid=None):
@@ -87,22 +159,26 @@ def estimate_noise(image, kind="auto", valid=None):
 
 def of_many_bands(image, valid=None):
     """σ of each band of an image with many bands; `valid`, of its shape, is False where there are no data."""
-    X = pixels_of(image, *complete(image, valid))
-    least = _least(X)
-    second = X.T @ X
-    sigma = np.maximum(_unexplained(second, len(X)), least)
+    return _of_moments(moments_of(image, valid))
+
+
+def _of_moments(moments):
+    """σ of each band by the second moments of the pixels."""
+    second, pixels = moments.second, moments.count
+    least = _least(np.trace(second) / max(pixels * len(second), 1))
+    sigma = np.maximum(_regression_residual(second, pixels), least)
     for _ in range(3):
-        spectrum = spectrum_of(second, len(X), sigma)
+        spectrum = spectrum_of(second, pixels, sigma)
         E = spectrum.vectors[:, : spectrum.signals]
         left = np.diag(second) / sigma**2 - (E**2 * spectrum.values[: spectrum.signals]).sum(axis=1)
-        free = max(len(X) - spectrum.signals, 1) * np.maximum(1.0 - (E**2).sum(axis=1), 0.1)
+        free = max(pixels - spectrum.signals, 1) * np.maximum(1.0 - (E**2).sum(axis=1), 0.1)
         sigma = sigma * np.sqrt(np.maximum(left / free, 0.0))
         sigma = np.maximum(sigma, max(least, 0.1 * float(np.median(sigma))))
-    return _pooled(sigma, float(np.median(sigma)))
+    return _one_if_alike(sigma, float(np.median(sigma)))
 
 
-def _unexplained(second, pixels):
-    """The deviation of each band from its regression on all others; all alike where that takes too many pixels."""
+def _regression_residual(second, pixels):
+    """Residual deviation of regressing each band on the others; all ones where that takes too many pixels."""
     bands = len(second)
     if pixels < 2 * bands:
         return np.ones(bands)
@@ -137,7 +213,7 @@ def of_few_bands(image, valid=None):
     has = np.ones(v.shape, bool)
     if valid is not None:
         has = (valid[:-1, :-1] & valid[1:, :-1] & valid[:-1, 1:] & valid[1:, 1:]).reshape(v.shape)
-    least = _least(image.reshape(-1, image.shape[2]))
+    least = _least(np.mean(np.square(image, dtype=np.float64)))
     medians = [np.median(np.abs(column[known])) if known.any() else 0.0 for column, known in zip(v.T, has.T)]
     above = np.maximum(np.array(medians) / _NORMAL_MEDIAN, least)
     v = v[has.all(axis=1)]
@@ -157,39 +233,17 @@ def of_few_bands(image, valid=None):
             break
     # Were all bands alike, the least eigenvalue of Cov(v) would be noise alone, in which no edge has a part.
     common = max(float(np.sqrt(max(np.linalg.eigvalsh(second)[0], 0.0))), least)
-    return _pooled(np.sqrt(variance), common)
+    return _one_if_alike(np.sqrt(variance), common)
 
 
-def _pooled(sigma, common):
-    """The common value for all bands, where those of the bands do not differ from it by more than estimates do."""
+def _one_if_alike(sigma, common):
+    """One σ for all bands where theirs do not differ from it by more than estimates do."""
     return np.full_like(sigma, common) if np.median(np.abs(np.log(sigma / common))) < _ALIKE else sigma
 
 
-def complete(image, valid):
-    """(pixels, fill): the pixels that have all bands, (rows, columns), and None; or None and what fills the gaps.
-
-    Bands that no pixel has do not count. Where fewer than a fifth of the pixels are complete, all of them are used,
-    each gap filled with the mean of its band.
-    """
-    if valid is None:
-        return None, None
-    pixels = valid[:, :, valid.any(axis=(0, 1))].all(axis=2)
-    if pixels.mean() >= 0.2:
-        return pixels, None
-    means = image.sum(axis=(0, 1)) / np.maximum(valid.sum(axis=(0, 1)), 1)  # an image is zero where it has no data
-    return None, np.where(valid, 0.0, means)
-
-
-def pixels_of(image, pixels=None, fill=None):
-    """The chosen pixels, (n, bands) in float64, with what fills them added."""
-    X = image if fill is None else image + fill
-    X = X.reshape(-1, X.shape[2])
-    return np.asarray(X if pixels is None else X[pixels.reshape(-1)], dtype=np.float64)
-
-
-def _least(X):
-    size = float(np.sqrt(np.mean(np.square(X, dtype=np.float64)))) if X.size else 0.0
-    return LEAST * size if size > 0.0 else 1.0
+def _least(mean_square):
+    """The least σ of an image with this mean square."""
+    return LEAST * float(np.sqrt(mean_square)) if mean_square > 0.0 else 1.0
 
 
 def _thin(bands):

@@ -1,22 +1,30 @@
 """One file per system, all behind `fastccpd.fuse(..., method=name)`."""
 
+from ..model.result import Progress
+from .auto import Auto
 from .b_scott import BSCOTT
 from .cbtd_apg import CBTDAPG
 from .fuse_sylvester import FUSESylvester
 from .hysure import HySure
-from .method import Method, Progress, Solution, get, make, names, register
+from .method import Method, Solution, get, make, names, register
 from .nn_ccpd_auto import NNCCPDAuto
 from .nn_ccpd_nls import NNCCPDNLS
 from .scott import SCOTT
 from .stereo import Stereo
+from .tv_maps import TVMaps
 from .uc_ccpd_nls import UCCCPDNLS
+
+#: What `fuse` takes where no method is named.
+DEFAULT = "auto"
 
 __all__ = [
     "BSCOTT",
     "CBTDAPG",
+    "DEFAULT",
     "NNCCPDNLS",
     "SCOTT",
     "UCCCPDNLS",
+    "Auto",
     "FUSESylvester",
     "HySure",
     "Method",
@@ -24,6 +32,7 @@ __all__ = [
     "Progress",
     "Solution",
     "Stereo",
+    "TVMaps",
     "get",
     "make",
     "names",

@@ -3,10 +3,8 @@
 import time
 from dataclasses import dataclass
 
-import numpy as np
-
-from ..model.result import Status, Trace
-from .method import Progress, Solution
+from ..model.result import Progress, Status, Trace
+from .method import Solution
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ def run(advance, cost, *, max_iter, began, callback=None, time_limit=None, tol=N
     trace, n_iter = Trace(), 0
     while True:
         now, seconds = cost(), time.perf_counter() - began
-        _record(trace, now, seconds)
+        trace.append_cost(now, 0, seconds)
         status = None
         if n_iter and callback is not None and callback(Progress(n_iter, now, seconds, trace)):
             status = Status.CALLBACK
@@ -46,11 +44,7 @@ def run(advance, cost, *, max_iter, began, callback=None, time_limit=None, tol=N
 def finished(image, cost, began, callback):
     """The `Solution` of a method without iterations, shown to the callback once."""
     trace, seconds = Trace(), time.perf_counter() - began
-    _record(trace, cost, seconds)
+    trace.append_cost(cost, 0, seconds)
     if callback is not None:
         callback(Progress(n_iter=0, cost=cost, seconds=seconds, trace=trace))
     return Solution(status=Status.FINISHED, cost=cost, n_iter=0, trace=trace, image=image)
-
-
-def _record(trace, cost, seconds):
-    trace.append(cost=cost, gradient_norm=np.nan, radius=np.nan, rho=np.nan, cg_iterations=0, seconds=seconds)

@@ -12,16 +12,19 @@ A method is a frozen, keyword-only dataclass deriving from `Method` and register
             ...
             return Solution(status=..., cost=..., n_iter=..., trace=..., image=...)
 
-Options are checked in `__post_init__`. What else `fuse` may pass is what the class says it can use.
+Options are checked in `__post_init__`. What does not depend on a random start may be made in `prepare`, once, however
+many starts there are: `solve` is then given what it returned. What else `fuse` may pass is what the class says it can
+use.
 """
 
 import difflib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from typing import ClassVar
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ..model.checks import set_fields
 from ..model.problem import Factors, Maps
 from ..model.result import Status, Trace
 
@@ -30,9 +33,28 @@ _REGISTRY: dict[str, type["Method"]] = {}
 
 @dataclass(frozen=True)
 class Solution:
-    """What `solve` returns: maps, factors or a rendered image, and how it went; costs are in data units.
+    """What `solve` returns: maps, factors or a rendered image, and how it went; costs are in the caller's units.
 
-    The image is rendered from the maps, if there are any, and else from the factors.
+    Attributes
+    ----------
+    status : Status
+    cost : float
+        Of what is shown.
+    n_iter : int
+    trace : Trace
+    factors : Factors or None
+    image : array or None
+    maps : Maps or None
+        The image is rendered from the maps, if there are any, and else from the factors.
+    uncertainty : (I, J) array or None
+    effective_rank : int or None
+    noise : (hsi, msi) or None
+    shown : "maps", "factors" or "image"
+        What the image is; maps do not depend on the start, so no further one is made.
+    stages : dict
+        Results of the method's stages by name, if it has any.
+    decomposer : callable(callback=, time_limit=) -> Decomposition, optional
+        Makes the factors of maps when they are asked for.
     """
 
     status: Status
@@ -45,16 +67,14 @@ class Solution:
     uncertainty: np.ndarray | None = None
     effective_rank: int | None = None
     noise: tuple[np.ndarray, np.ndarray] | None = None
+    shown: str = ""
+    stages: dict[str, Any] = field(default_factory=dict)
+    decomposer: Callable | None = None
 
-
-@dataclass
-class Progress:
-    """What a callback sees of a method that is not run by the trust-region solver."""
-
-    n_iter: int
-    cost: float
-    seconds: float
-    trace: Trace
+    def __post_init__(self):
+        if not self.shown:
+            parts = (self.maps, "maps"), (self.image, "image"), (self.factors, "factors")
+            set_fields(self, shown=next((name for part, name in parts if part is not None), "image"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +90,10 @@ class Method:
     takes_gaps: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
+
+    def prepare(self, problem, *, callback: Callable | None = None, time_limit: float | None = None) -> Any:
+        """What every start begins with, made once: by default the problem itself."""
+        return problem
 
     def solve(self, problem, *, rng: np.random.Generator, callback: Callable | None = None, time_limit=None):
         raise NotImplementedError(f"{type(self).__name__} has no solve")

@@ -142,3 +142,9 @@ def as_operator(value, name):
     if largest > _LARGEST_WEIGHT:
         raise ValueError(f"{name}: holds a weight of {largest:g}; at most {_LARGEST_WEIGHT:g} is needed")
     return matrix
+
+
+def set_fields(instance, **values):
+    """Set fields of a frozen dataclass while it is being made: the one place that may."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

@@ -99,6 +99,10 @@ class Maps:
     def shape(self):
         return *self.Z.shape[:2], len(self.S)
 
+    @property
+    def dtype(self):
+        return self.Z.dtype
+
     def render(self, rows=None, cols=None, bands=None, dtype=None):
         """max(Z S', 0), whole or a block of it."""
         rows, cols, bands = map(as_part, (rows, cols, bands))

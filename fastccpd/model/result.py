@@ -1,11 +1,13 @@
 """What a run leaves behind: why it stopped, how it went, and the image."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from .degradation import Degradation
 from .problem import Factors, Maps, as_part
 
 
@@ -49,8 +51,42 @@ class Trace:
         for column in fields(self):
             getattr(self, column.name).append(entry[column.name])
 
+    def append_cost(self, cost, cg_iterations, seconds):
+        """An iteration of something without gradient or trust region."""
+        self.append(
+            cost=cost,
+            gradient_norm=float("nan"),
+            radius=float("nan"),
+            rho=float("nan"),
+            cg_iterations=cg_iterations,
+            seconds=seconds,
+        )
+
     def __len__(self):
         return len(self.cost)
+
+
+@dataclass
+class Progress:
+    """What a callback sees.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations done, of this stage.
+    cost : float
+    seconds : float
+    trace : Trace
+        So far, of this stage.
+    stage : str
+        The stage of a method that has several: "tv-maps" or "decomposition"; else empty.
+    """
+
+    n_iter: int
+    cost: float
+    seconds: float
+    trace: Trace
+    stage: str = ""
 
 
 @dataclass(eq=False)
@@ -61,31 +97,43 @@ class FusionResult:
     ----------
     sri : (I, J, K) array
         The super-resolution image, rendered from the maps or the factors when first asked for.
+    shown : "maps", "factors" or "image"
+        What the image is rendered from; `status`, `converged`, `cost`, `n_iter` and `trace` are of that.
     factors : Factors or None
-        None for methods that have none.
+        A, B, C of the scene; None for methods that have none. Of an image that is shown as maps they are made when
+        first asked for, which takes a while: `decompose` is the explicit form.
+    known_factors : Factors or None
+        Those that have been made already.
     maps : Maps or None
-        If there are any, `sri` is rendered from them, and the factors are their decomposition.
+        If there are any, `sri` is rendered from them.
     uncertainty : (I, J) array or None
         Expected error of each pixel, root mean square over bands, in the caller's units; where several starts were
         combined by their mean and the method has nothing better, their spread.
     effective_rank : int or None
-        Terms of the decomposition that are not pruned away.
+        Terms of the decomposition that are not pruned away, once it has been made.
     noise : (hsi, msi) or None
         Standard deviation of the noise of each band, as estimated.
+    stages : dict
+        The result of each stage of a method that has several, by name: for the default "noise", "subspace", "tv-maps",
+        "decomposition" (where it was made) and "choice".
     combined : int
         Of how many starts the image is the mean; all else is of the best one.
     status : Status
     converged : bool
     cost : float
-        In the caller's units.
+        ½ ‖…‖² of the two images' misfit, in the caller's units, for the methods that minimise it.
     n_iter : int
     trace : Trace
         Of the winning start, in the caller's units.
     start_costs : tuple of float
         The final cost of every start; their spread tells how far the start matters.
     seconds : float
+    degradation : Degradation or None
+        The operators that were used.
     method, options, seed, provenance
         What would make it again: the method's name, its options, the seed, and versions, threads, shapes.
+    decomposer : callable or None
+        What makes the factors of maps.
     """
 
     status: Status
@@ -98,7 +146,7 @@ class FusionResult:
     seed: Any
     provenance: dict[str, Any]
     dtype: np.dtype
-    factors: Factors | None = None
+    known_factors: Factors | None = None
     start_costs: tuple[float, ...] = ()
     image: np.ndarray | None = None
     maps: Maps | None = None
@@ -106,22 +154,61 @@ class FusionResult:
     effective_rank: int | None = None
     noise: tuple[np.ndarray, np.ndarray] | None = None
     combined: int = 1
+    shown: str = "image"
+    stages: dict[str, Any] = field(default_factory=dict)
+    degradation: Degradation | None = None
+    decomposer: Callable[..., Any] | None = None
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int, int]:
         """(I, J, K) of the image, without rendering it."""
-        return next(part.shape for part in (self.image, self.maps, self.factors) if part is not None)
+        return next(part.shape for part in (self.image, self.maps, self.known_factors) if part is not None)
 
     @property
-    def sri(self):
+    def sri(self) -> np.ndarray:
         if self.image is None:
             self.image = self.render()
         return self.image
 
-    def render(self, rows=None, cols=None, bands=None):
-        """A block of the super-resolution image: slices, indices or index arrays, None for a whole axis."""
+    @property
+    def factors(self) -> Factors | None:
+        if self.known_factors is None and self.decomposer is not None:
+            self.decompose()
+        return self.known_factors
+
+    def decompose(self, *, callback=None, time_limit=None) -> Factors | None:
+        """The factors of this image: those that are known, or those that are made now, the same ones each time.
+
+        Parameters
+        ----------
+        callback : callable(Progress) -> bool, optional
+            Called after every iteration; True ends the decomposition.
+        time_limit : float, optional
+            Seconds.
+
+        Returns
+        -------
+        Factors or None
+            None for methods that have none. Factors of a decomposition that was ended early are not kept.
+        """
+        if self.known_factors is not None or self.decomposer is None:
+            return self.known_factors
+        found = self.decomposer(callback=callback, time_limit=time_limit)
+        if found.status.goes_on_to_next_start:
+            self.known_factors, self.effective_rank = found.factors, found.effective_rank
+            self.stages = self.stages | {"decomposition": found}
+        return found.factors
+
+    def render(self, rows=None, cols=None, bands=None) -> np.ndarray:
+        """A block of the super-resolution image.
+
+        Parameters
+        ----------
+        rows, cols, bands : slice, index or array of indices, optional
+            None for a whole axis; of a single index the axis stays, of length 1.
+        """
         if self.image is None:
-            source = self.maps if self.maps is not None else self.factors
+            source = self.maps if self.maps is not None else self.known_factors
             return source.render(rows, cols, bands, dtype=self.dtype)
         block = self.image
         for axis, part in enumerate((rows, cols, bands)):
@@ -129,7 +216,7 @@ class FusionResult:
         return np.ascontiguousarray(block)
 
     @property
-    def converged(self):
+    def converged(self) -> bool:
         return self.status.converged
 
     def __repr__(self):

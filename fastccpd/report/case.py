@@ -106,5 +106,5 @@ def _seen(result, degradation):
     else:
         A, B, C = result.factors
         coarse, averaged = (degradation.P1 @ A, degradation.P2 @ B, C), (A, B, degradation.PM @ C)
-        parts = [{"factors": Factors(*factors), "image": None} for factors in (coarse, averaged)]
+        parts = [{"known_factors": Factors(*factors), "image": None} for factors in (coarse, averaged)]
     return tuple(dataclasses.replace(result, **part) for part in parts)

@@ -24,7 +24,7 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     from scenery import small_case
 
     from fastccpd import Problem
-    from fastccpd.estimation.tv_maps import rows_of
+    from fastccpd.estimation.map_data import compressed_rows
     from fastccpd.solver.coupled_cpd import CoupledCPD
 
     rng = np.random.default_rng(0)
@@ -46,8 +46,9 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     kinds, grams = rng.integers(0, 3, shape[:2]), rng.random((3, 5, 5))
     maps.edge_weights(readonly(Z), 0.7, 0.1, weights)
     maps.curvature(*map(readonly, (Z, kinds, grams, weights)), np.empty(Z.shape))
+    maps.diagonal_curvature(*map(readonly, (Z, rng.random(5), weights)), np.empty(Z.shape))
     for axis, n in enumerate(shape[:2]):
-        maps.along(rows_of(sparse.random_array((n // 4, n), density=0.1, rng=rng)), Z, axis)
+        maps.along(compressed_rows(sparse.random_array((n // 4, n), density=0.1, rng=rng)), Z, axis)
 
     _, hsi, msi, degradation = small_case(shape=(24, 20, 30), rank=3, noise=0.01)
     objective = CoupledCPD(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)

@@ -11,7 +11,7 @@ from fastccpd.kernels._arrays import readonly
 from scipy import sparse
 
 from fastccpd import kernels
-from fastccpd.estimation.tv_maps import rows_of
+from fastccpd.estimation.map_data import compressed_rows
 
 SIZES = [1, 2, 3, 5, 7, 16, 17, 31]
 LIMIT = 30.0
@@ -205,6 +205,16 @@ def test_curvature_matches_the_dense_hessian(shape):
     assert oracle.ratio(out, oracle.curvature(Z, kinds, grams, weights), shape[2] + 4) < LIMIT
 
 
+@pytest.mark.parametrize("shape", map_shapes(15, seed=5))
+def test_curvature_of_one_diagonal_gramian_matches_the_dense_hessian(shape):
+    rng = np.random.default_rng(2)
+    Z, diagonal, weights = rng.standard_normal(shape), rng.random(shape[2]), rng.random(shape[:2])
+    out = np.empty(shape)
+    maps.diagonal_curvature(*map(readonly, (Z, diagonal, weights)), out)
+    reference = oracle.curvature(Z, np.zeros(shape[:2], int), np.diag(diagonal)[None], weights)
+    assert oracle.ratio(out, reference, shape[2] + 4) < LIMIT
+
+
 @pytest.mark.parametrize("shape", map_shapes(25, seed=6))
 @pytest.mark.parametrize("axis", [0, 1])
 def test_sparse_products_match_dense_ones_along_either_axis(shape, axis):
@@ -212,7 +222,7 @@ def test_sparse_products_match_dense_ones_along_either_axis(shape, axis):
     X, rows = rng.standard_normal(shape), int(rng.choice(MAP_SIZES))
     # Entries at random: some rows have none, and theirs is a product of zeros.
     P = rng.standard_normal((rows, shape[axis])) * (rng.random((rows, shape[axis])) < 0.4)
-    result = maps.along(rows_of(sparse.csr_array(P)), X, axis)
+    result = maps.along(compressed_rows(sparse.csr_array(P)), X, axis)
     reference = np.moveaxis(np.tensordot(P, X, axes=(1, axis)), 0, axis)
     assert result.shape == reference.shape
     assert oracle.ratio(result, reference, shape[axis]) < LIMIT

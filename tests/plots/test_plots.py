@@ -29,7 +29,7 @@ def result_of(image=None, factors=None, cost=(9.0, 4.0, 2.0, 1.5), seconds=None)
     trace = Trace(list(cost), rest, rest, rest, [0] * len(cost), seconds or [0.1 * n for n in range(len(cost))])
     return FusionResult(
         status=Status.COST_SETTLED, cost=cost[-1], n_iter=len(cost) - 1, trace=trace, seconds=0.5, method="nn-ccpd-nls",
-        options={"rank": 3}, seed=0, provenance={}, dtype=np.dtype(np.float64), factors=factors, image=image,
+        options={"rank": 3}, seed=0, provenance={}, dtype=np.dtype(np.float64), known_factors=factors, image=image,
     )  # fmt: skip
 
 

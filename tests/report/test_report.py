@@ -250,7 +250,7 @@ def test_without_a_truth_the_fit_to_the_images_is_reported(case, blind):
 
 def test_a_result_without_factors_is_reported_alike(case, blind, tmp_path):
     _, _, degradation, hsi, msi, result = case
-    image_only = dataclasses.replace(result, factors=None, image=result.render())
+    image_only = dataclasses.replace(result, known_factors=None, image=result.render())
     path = report.fusion(tmp_path / "a.html", image_only, hsi, msi, degradation=degradation)
     assert fit_table(path) == pytest.approx(fit_table(blind), rel=1e-3)
 
@@ -318,7 +318,7 @@ def test_a_failed_run_has_a_report_too(case, tmp_path):
     *_, hsi, msi, result = case
     trace = Trace(*([np.nan] for _ in range(6)))
     failed = dataclasses.replace(
-        result, factors=None, image=np.full(SHAPE, np.nan), trace=trace, cost=np.nan, status=Status.NOT_FINITE
+        result, known_factors=None, image=np.full(SHAPE, np.nan), trace=trace, cost=np.nan, status=Status.NOT_FINITE
     )
     page = Page(report.fusion(tmp_path / "a.html", failed, hsi, msi))
     assert "There is no finite cost to show." in page.source

@@ -1,0 +1,63 @@
+"""The moments of an image's pixels: what noise and subspace are found from, additive over parts of an image."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count, sum and second moments of pixels; those of two parts of an image add up to those of both.
+
+    Attributes
+    ----------
+    count : int
+    total : (bands,) array
+        The sum of the pixels x.
+    second : (bands, bands) array
+        The sum of x x'.
+    """
+
+    count: int
+    total: np.ndarray
+    second: np.ndarray
+
+    def __add__(self, other):
+        return Moments(self.count + other.count, self.total + other.total, self.second + other.second)
+
+    def divided(self, sigma):
+        """Those of the pixels divided by σ."""
+        return Moments(self.count, self.total / sigma, self.second / np.outer(sigma, sigma))
+
+    def covariance(self):
+        """Of the pixels about their mean."""
+        mean = self.total / max(self.count, 1)
+        return self.second / max(self.count, 1) - np.outer(mean, mean)
+
+
+def moments_of(image, valid=None):
+    """The `Moments` of the pixels that `complete` chooses."""
+    X = pixels_of(image, *complete(image, valid))
+    return Moments(len(X), X.sum(axis=0), X.T @ X)
+
+
+def complete(image, valid):
+    """(pixels, fill): the pixels that have all bands, (rows, columns), and None; or None and what fills the gaps.
+
+    Bands that no pixel has do not count. Where fewer than a fifth of the pixels are complete, all of them are used,
+    each gap filled with the mean of its band.
+    """
+    if valid is None:
+        return None, None
+    pixels = valid[:, :, valid.any(axis=(0, 1))].all(axis=2)
+    if pixels.mean() >= 0.2:
+        return pixels, None
+    means = image.sum(axis=(0, 1)) / np.maximum(valid.sum(axis=(0, 1)), 1)  # an image is zero where it has no data
+    return None, np.where(valid, 0.0, means)
+
+
+def pixels_of(image, pixels=None, fill=None):
+    """The chosen pixels, (n, bands) in float64, with what fills them added."""
+    X = image if fill is None else image + fill
+    X = X.reshape(-1, X.shape[2])
+    return np.asarray(X if pixels is None else X[pixels.reshape(-1)], dtype=np.float64)

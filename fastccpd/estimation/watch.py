@@ -1,0 +1,65 @@
+"""How a stage is watched: its trace, its callback, its time limit."""
+
+import time
+
+from ..model.result import Progress, Status, Trace
+
+# Seconds between two calls of the callback within one iteration.
+_PULSE = 0.1
+
+
+class Stopped(Exception):
+    """The callback or the clock has ended a stage; `status` says which."""
+
+    def __init__(self, status):
+        super().__init__(str(status))
+        self.status = status
+
+
+class Watch:
+    """The trace of one stage, shown to the callback after each iteration and, in long ones, ten times a second.
+
+    Parameters
+    ----------
+    stage : str
+        Its name, for `Progress.stage`.
+    callback : callable(Progress) -> bool, optional
+    time_limit : float, optional
+        Seconds from now.
+    """
+
+    def __init__(self, stage, callback=None, time_limit=None):
+        self.stage, self.trace = stage, Trace()
+        self._callback, self._limit = callback, time_limit
+        self._began = self._shown = time.perf_counter()
+
+    @property
+    def seconds(self):
+        return time.perf_counter() - self._began
+
+    def iteration(self, cost, cg_iterations):
+        """An iteration is done: into the trace, and to the callback."""
+        self.trace.append_cost(cost, cg_iterations, self.seconds)
+        self._show()
+        self._look_at_the_clock()
+
+    def pulse(self):
+        """To be called often: shows progress, and raises `Stopped` where somebody, or the clock, has called a halt."""
+        if time.perf_counter() - self._shown >= _PULSE:
+            self._show()
+        self._look_at_the_clock()
+
+    def _show(self):
+        self._shown = time.perf_counter()
+        if self._callback is None:
+            return
+        trace = self.trace
+        if not len(trace):  # nothing is fitted yet
+            trace = Trace()
+            trace.append_cost(float("nan"), 0, self.seconds)
+        if self._callback(Progress(len(trace) - 1, trace.cost[-1], self.seconds, trace, self.stage)):
+            raise Stopped(Status.CALLBACK)
+
+    def _look_at_the_clock(self):
+        if self._limit is not None and self.seconds >= self._limit:
+            raise Stopped(Status.TIME_LIMIT)

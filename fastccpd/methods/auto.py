@@ -1,0 +1,90 @@
+"""The default: edge-preserving maps, or a decomposition where its estimated risk is lower; nothing to set.
+
+noise → subspace → tv-maps → decomposition → choice. The first three are made once, whatever the number of starts
+(`methods/_staged.py`). The decomposition is made only where it may be chosen; for the factors of an image that is shown
+as maps, it is made when they are first asked for.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from ..estimation.decomposition import Choice, decompose_maps, may_be_chosen, risk_bound
+from ..model.checks import as_choice, set_fields
+from .method import register
+from .nn_ccpd_auto import NNCCPDAuto
+from .tv_maps import maps_solution
+
+
+@register("auto")
+@dataclass(frozen=True, kw_only=True)
+class Auto(NNCCPDAuto):
+    """The default: chooses between "tv-maps" and "nn-ccpd-auto" by estimated risk, and says which one is shown.
+
+    On every real scene measured so far the image is the maps. `result.shown` says "maps" or "factors", and status, cost
+    and trace are those of what is shown. The CPD of the paper is "nn-ccpd-nls".
+
+    Parameters
+    ----------
+    show : "best", "maps" or "factors"
+        What is shown: by estimated risk, or always the image of "tv-maps", or always that of "nn-ccpd-auto".
+    """
+
+    show: str = "best"
+
+    tells_uncertainty: ClassVar[bool] = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        set_fields(self, show=as_choice(self.show, "show", ("best", "maps", "factors")))
+
+    def solve(self, problem, *, rng, callback=None, time_limit=None):
+        prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
+        start = rng.bit_generator.state
+        if self.show == "factors" or prepared.fit is None:
+            return super().solve(prepared, rng=rng, callback=callback, time_limit=time_limit)
+        if self.show == "maps":
+            return self._maps_solution(prepared, start)
+        fit, bound = prepared.fit, risk_bound(prepared.problem, prepared.noise, self.rank)
+        halted = not fit.status.goes_on_to_next_start
+        if halted or not may_be_chosen(prepared.problem, fit, bound):
+            reason = "the fit was ended early" if halted else "no decomposition of this rank can have a lower risk"
+            choice = Choice("maps", reason, {"maps": fit.risk, "factors": None}, bound)
+            return self._maps_solution(prepared, start, choice=choice)
+        found = self._decomposed(prepared, rng, callback, time_limit, bound)
+        lower = found.risk is not None and found.risk < fit.risk
+        shown, verb = ("factors", "has") if lower else ("maps", "does not have")
+        reason = f"the decomposition {verb} a lower estimated risk"
+        choice = Choice(shown, reason, {"maps": fit.risk, "factors": found.risk}, bound)
+        if lower:
+            return self._factors_solution(prepared, found, choice=choice)
+        return self._maps_solution(prepared, start, found, choice)
+
+    def _maps_solution(self, prepared, start, found=None, choice=None):
+        """The maps, with the factors that were made on the way, or else with what makes them."""
+        stages = dict(prepared.stages)
+        if choice is not None:
+            stages["choice"] = choice
+        if found is not None and found.of == "maps" and found.status.goes_on_to_next_start:
+            further = {"factors": found.factors, "effective_rank": found.effective_rank}
+            return maps_solution(prepared, stages=stages | {"decomposition": found}, **further)
+        decomposer = None
+        if prepared.fit is not None:
+            decomposer = self.decomposer(prepared.fit.maps, prepared.problem.degradation, start)
+        return maps_solution(prepared, stages=stages, decomposer=decomposer)
+
+    def decomposer(self, maps, degradation, start):
+        """What makes the factors of maps when they are asked for, the same ones each time; it can be pickled.
+
+        `start` is the state of the bit generator that draws their start.
+        """
+        return partial(_decompose, maps, degradation, self.decomposition_options(), start)
+
+
+def _decompose(maps, degradation, options, start, *, callback=None, time_limit=None):
+    bits = getattr(np.random, start["bit_generator"])()
+    bits.state = start
+    rng = np.random.Generator(bits)
+    return decompose_maps(maps, degradation, **options, rng=rng, callback=callback, time_limit=time_limit)
