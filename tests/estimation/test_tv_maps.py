@@ -7,12 +7,21 @@ import pytest
 from fastccpd.kernels import _jit
 from scenery import band_means, blur, noisy_salinas, observe
 
-from fastccpd import Degradation, Problem
-from fastccpd.estimation import noise
-from fastccpd.estimation import tv_maps as maps
+from fastccpd import Degradation, Problem, Status
+from fastccpd.estimation import fit_maps, noise_of, tv_maps
+from fastccpd.estimation.map_data import Blur, MapData, WhitenedImage
+from fastccpd.estimation.subspace import smoothed, spectra_of
+from fastccpd.estimation.tv_maps import MapPath
 from fastccpd.imaging import metrics
 
 SHAPE, BANDS, P = (8, 12, 7), 3, 2
+
+
+def data_of(problem, F, sigma_H, sigma_M):
+    """The quadratic of a problem for given spectra and noise."""
+    hsi = WhitenedImage(problem.hsi, sigma_H, problem.hsi_valid)
+    msi = WhitenedImage(problem.msi, sigma_M, problem.msi_valid)
+    return MapData(hsi, msi, Blur(problem.degradation), problem.degradation.PM, F)
 
 
 def tiny(gaps=False, seed=0):
@@ -23,7 +32,7 @@ def tiny(gaps=False, seed=0):
     valid = [rng.random(image.shape) > 0.3 if gaps else np.ones(image.shape, bool) for image in (hsi, msi)]
     sigma_H, sigma_M = rng.uniform(0.1, 0.4, SHAPE[2]), rng.uniform(0.1, 0.4, BANDS)
     problem = Problem(hsi, msi, Degradation(*operators), True, *valid)
-    data = maps._Data(problem, rng.standard_normal((SHAPE[2], P)), sigma_H, sigma_M)
+    data = data_of(problem, rng.standard_normal((SHAPE[2], P)), sigma_H, sigma_M)
     R = operators[2] @ (sigma_H[:, None] * data.F) / sigma_M[:, None]
     model = oracle.maps_model(*operators[:2], data.F, R, *valid)
     y = np.concatenate([(image / sigma)[has] for image, sigma, has in zip((hsi, msi), (sigma_H, sigma_M), valid)])
@@ -54,6 +63,10 @@ def observed(seed, sigma=0.1, shape=(48, 40, 36), bands=5):
     return clean, Problem(*noisy, Degradation(*operators))
 
 
+def known_noise(problem, sigma=0.1):
+    return noise_of(problem, hsi=np.full(problem.hsi.shape[2], sigma), msi=np.full(problem.msi.shape[2], sigma))
+
+
 GAPS = pytest.mark.parametrize("gaps", [False, True], ids=["complete", "with gaps"])
 
 
@@ -78,7 +91,7 @@ def test_the_hessian_is_symmetric_and_has_no_negative_eigenvalue(gaps):
     H = np.stack([data.product(unit.reshape(data.target.shape), weights).ravel() for unit in np.eye(size)])
     np.testing.assert_allclose(H, H.T, atol=1e-13 * np.abs(H).max())
     assert np.linalg.eigvalsh(H).min() > -1e-10 * np.abs(H).max()
-    path = maps._Path(data, np.zeros(data.target.shape))
+    path = MapPath(data, np.zeros(data.target.shape))
     path.weights[...] = weights
     if not gaps:  # with gaps the preconditioner takes the HSI's for complete
         np.testing.assert_allclose(path._diagonal().ravel(), np.diag(H), rtol=1e-10)
@@ -107,11 +120,11 @@ def test_descent_lowers_the_objective_that_it_says_it_lowers():
     data, _, _ = tiny()
 
     def objective(Z, strength):
-        tv = 1.0 / oracle.edge_weights(Z, 1.0, maps._ROUNDING / data.unit)
+        tv = 1.0 / oracle.edge_weights(Z, 1.0, tv_maps.ROUNDING / data.unit)
         return 0.5 * data.misfit(Z) + strength * data.unit * tv.sum()
 
-    path = maps._Path(data, np.zeros(data.target.shape))
-    path.smooth(maps._FIRST)
+    path = MapPath(data, np.zeros(data.target.shape))
+    path.smooth(tv_maps.FIRST)
     before = objective(path.Z, 0.5)
     for _ in range(6):
         path.descend(0.5)
@@ -130,18 +143,18 @@ def test_the_estimated_risk_is_the_true_one_for_given_spectra():
         clean, problem = observed(seed, sigma)
         sigmas = [np.full(image.shape[2], sigma) for image in clean]
         _, S = map_scene()
-        data = maps._Data(problem, S / sigma, *sigmas)
-        truth = maps._Data(Problem(*clean, problem.degradation), S / sigma, *sigmas)
+        data = data_of(problem, S / sigma, *sigmas)
+        truth = data_of(Problem(*clean, problem.degradation), S / sigma, *sigmas)
         disturbance = data.disturbance(np.random.default_rng(100 + seed))
         paths = (
-            maps._Path(data, np.zeros(data.target.shape)),
-            maps._Path(data, np.zeros(data.target.shape), data.target + maps._DISTURBANCE * disturbance),
+            MapPath(data, np.zeros(data.target.shape)),
+            MapPath(data, np.zeros(data.target.shape), data.target + tv_maps.DISTURBANCE * disturbance),
         )
         for path in paths:
-            path.smooth(maps._FIRST)
+            path.smooth(tv_maps.FIRST)
             for strength in (1.6, 0.8):
                 path.descend(strength)
-        degrees = np.sum((paths[1].Z - paths[0].Z) * disturbance) / maps._DISTURBANCE
+        degrees = np.sum((paths[1].Z - paths[0].Z) * disturbance) / tv_maps.DISTURBANCE
         estimated.append(data.misfit(paths[0].Z) - data.size + 2.0 * degrees)
         true.append(truth.misfit(paths[0].Z))
     assert np.mean(estimated) == pytest.approx(np.mean(true), rel=0.25)
@@ -151,13 +164,13 @@ def test_the_risk_that_fit_reports_is_the_true_one_but_for_the_part_of_the_spect
     sigma, estimated, true = 0.1, [], []
     for seed in range(10):
         clean, problem = observed(seed, sigma)
-        fitted = maps.fit(problem, *(np.full(i.shape[2], sigma) for i in clean), np.random.default_rng(0))
+        fitted = fit_maps(problem, known_noise(problem, sigma))
         P1, P2, PM = (op.toarray() for op in
                       (problem.degradation.P1, problem.degradation.P2, problem.degradation.PM))  # fmt: skip
-        fit = observe(fitted.Z @ fitted.spectra.T, P1, P2, PM)
+        fit = observe(fitted.Z @ fitted.S.T, P1, P2, PM)
         true.append(sum(np.sum((a - b) ** 2) for a, b in zip(fit, clean)) / sigma**2)
-        estimated.append(fitted.misfit - sum(problem.sizes) + 2.0 * fitted.degrees)
-        assert fitted.risk == pytest.approx(max(estimated[-1] + 2.0 * fitted.spectra.size, fitted.degrees))
+        estimated.append(fitted.chi2 - sum(problem.sizes) + 2.0 * fitted.dof)
+        assert fitted.risk == pytest.approx(max(estimated[-1] + 2.0 * fitted.S.size, fitted.dof))
     assert np.mean(estimated) == pytest.approx(np.mean(true), rel=0.25)
 
 
@@ -169,7 +182,7 @@ def test_spectra_freed_of_noise_are_closer_to_the_truth():
     for seed in range(10):
         pixels = (coarse / 0.2 + np.random.default_rng(seed).standard_normal(coarse.shape)).reshape(-1, 36)
         U = np.linalg.svd(maps_there, full_matrices=False)[0]
-        for Q, errors in ((np.linalg.qr(pixels.T @ U)[0], raw), (maps._spectra_of(maps_there, pixels), freed)):
+        for Q, errors in ((np.linalg.qr(pixels.T @ U)[0], raw), (spectra_of(maps_there, pixels), freed)):
             errors.append(np.linalg.norm(S - Q @ (Q.T @ S)))
     assert np.mean(freed) < 0.9 * np.mean(raw)
 
@@ -178,59 +191,139 @@ def test_spectra_freed_of_noise_are_closer_to_the_truth():
 def test_total_variation_along_the_bands_never_adds_to_the_noise(kind):
     t = np.linspace(0, 1, 120)
     f = {"steps": 9.0 * np.floor(4 * t), "slope": 20.0 * t, "constant": 5.0 + 0 * t, "noise alone": 0 * t}[kind]
-    errors = [
-        np.sum((maps._along_bands(f + np.random.default_rng(n).standard_normal(120)) - f) ** 2) for n in range(10)
-    ]
+    errors = [np.sum((smoothed(f + np.random.default_rng(n).standard_normal(120)) - f) ** 2) for n in range(10)]
     assert np.mean(errors) < (0.9 if kind == "slope" else 0.4) * 120
 
 
 @pytest.mark.scenes
 def test_the_chosen_strength_is_within_three_tenths_of_a_decibel_of_the_best(data_folder, monkeypatch):
     cube, problem, _ = next(noisy_salinas(data_folder))
-    sigmas = noise.of_many_bands(problem.hsi), noise.of_few_bands(problem.msi)
+    noise = noise_of(problem)
 
     def fitted():
-        return maps.fit(problem, *sigmas, np.random.default_rng(0))
+        return fit_maps(problem, noise)
 
     def score(fit):
-        return metrics.rsnr(np.maximum(fit.Z @ fit.spectra.T, 0.0), cube)
+        return metrics.rsnr(np.maximum(fit.Z @ fit.S.T, 0.0), cube)
 
     chosen = fitted()
     others = []
     for steps in (-2, -1, 1, 2):
-        strength = chosen.strength * maps.STEP**steps
-        monkeypatch.setattr(maps, "STRONGEST", strength)
-        monkeypatch.setattr(maps, "WEAKEST", 0.99 * strength)
+        strength = chosen.weight * tv_maps.STEP**steps
+        monkeypatch.setattr(tv_maps, "STRONGEST", strength)
+        monkeypatch.setattr(tv_maps, "WEAKEST", 0.99 * strength)
         others.append(fitted())
-        assert others[-1].strength == strength
+        assert others[-1].weight == strength
     assert score(chosen) >= max(map(score, others)) - 0.3
 
 
-def test_a_fit_that_is_out_of_time_ends_after_the_first_strength():
+def test_a_fit_that_is_out_of_time_ends_at_the_first_strength():
     _, problem = observed(0)
-    sigmas = np.full(36, 0.1), np.full(5, 0.1)
-    in_time = maps.fit(problem, *sigmas, np.random.default_rng(0))
-    late = maps.fit(problem, *sigmas, np.random.default_rng(0), out_of_time=lambda: True)
-    assert late.strength == maps.STRONGEST
-    assert in_time.strength < maps.STRONGEST
+    in_time = fit_maps(problem, known_noise(problem))
+    late = fit_maps(problem, known_noise(problem), time_limit=0.0)
+    assert late.weight == tv_maps.STRONGEST
+    assert late.status is Status.TIME_LIMIT
+    assert in_time.weight < tv_maps.STRONGEST
     assert np.isfinite(late.Z).all()
 
 
 def test_a_fit_is_the_same_bytes_on_any_number_of_threads_and_leaves_its_inputs_alone(monkeypatch):
     monkeypatch.setattr(_jit, "_LAUNCHES_WORTH", 0)
     _, problem = observed(0, shape=(96, 80, 36))
-    sigmas = np.full(36, 0.1), np.full(5, 0.1)
-    given = [a.tobytes() for a in (problem.hsi, problem.msi, *sigmas)]
+    noise = known_noise(problem)
+    given = [a.tobytes() for a in (problem.hsi, problem.msi, noise.hsi, noise.msi)]
     before = numba.get_num_threads()
     try:
         results = []
         for threads in (1, numba.config.NUMBA_NUM_THREADS):
             numba.set_num_threads(threads)
-            results.append(maps.fit(problem, *sigmas, np.random.default_rng(0)))
+            results.append(fit_maps(problem, noise))
     finally:
         numba.set_num_threads(before)
     one, all_of_them = results
-    for name in ("Z", "spectra", "deviation"):
+    for name in ("Z", "S", "expected_error"):
         assert getattr(one, name).tobytes() == getattr(all_of_them, name).tobytes()
-    assert (one.risk, one.strength) == (all_of_them.risk, all_of_them.strength)
-    assert [a.tobytes() for a in (problem.hsi, problem.msi, *sigmas)] == given
+    assert (one.risk, one.weight) == (all_of_them.risk, all_of_them.weight)
+    assert [a.tobytes() for a in (problem.hsi, problem.msi, noise.hsi, noise.msi)] == given
+
+
+def test_the_gain_of_a_reweighting_is_what_the_objective_falls_by_at_least():
+    data, _, _ = tiny()
+
+    def objective(Z, strength):
+        tv = 1.0 / oracle.edge_weights(Z, 1.0, tv_maps.ROUNDING / data.unit)
+        return 0.5 * data.misfit(Z) + strength * data.unit * tv.sum()
+
+    path = MapPath(data, np.zeros(data.target.shape))
+    path.smooth(tv_maps.FIRST)
+    path._reweight(0.5)
+    product = path._product(path.Z)
+    before = path._objective(0.5, product)
+    assert before == pytest.approx(objective(path.Z, 0.5), rel=1e-10)
+    predicted = path._solve(product)
+    assert 0.0 < predicted <= before - objective(path.Z, 0.5) + 1e-9 * before
+
+
+@GAPS
+def test_the_cost_is_the_misfit_without_weights(gaps):
+    rng = np.random.default_rng(0)
+    operators = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
+    hsi, msi = observe(rng.random(SHAPE), *operators)
+    valid = [rng.random(image.shape) > 0.3 if gaps else np.ones(image.shape, bool) for image in (hsi, msi)]
+    sigma_H = rng.uniform(0.1, 0.4, SHAPE[2])
+    problem = Problem(hsi, msi, Degradation(*operators), True, *valid)
+    data = data_of(problem, rng.standard_normal((SHAPE[2], P)), sigma_H, rng.uniform(0.1, 0.4, BANDS))
+    Z = rng.standard_normal((*SHAPE[:2], P))
+    seen = observe(Z @ (sigma_H[:, None] * data.F).T, *operators)
+    expected = sum(np.sum(((a - b) * has) ** 2) for a, b, has in zip(seen, (hsi, msi), valid))
+    assert data.cost(Z) == pytest.approx(0.5 * expected, rel=1e-12)
+
+
+def test_a_weight_at_an_end_of_its_path_is_reported(monkeypatch):
+    _, problem = observed(0)
+    noise = known_noise(problem)
+    inside = fit_maps(problem, noise)
+    assert inside.at_end is None
+    monkeypatch.setattr(tv_maps, "STRONGEST", 0.5 * inside.weight)
+    assert fit_maps(problem, noise).at_end == "strongest"
+    monkeypatch.undo()
+    monkeypatch.setattr(tv_maps, "WEAKEST", 1.1 * inside.weight)
+    assert fit_maps(problem, noise).at_end == "weakest"
+
+
+def test_maps_that_are_still_changing_have_not_converged(monkeypatch):
+    _, problem = observed(0)
+    noise = known_noise(problem)
+    fit = fit_maps(problem, noise)
+    assert fit.change < tv_maps.SETTLED
+    assert fit.status is Status.COST_SETTLED
+    monkeypatch.setattr(tv_maps, "SETTLED", 0.5 * fit.change)
+    assert fit_maps(problem, noise).status is Status.MAX_ITERATIONS
+
+
+def test_a_callback_is_asked_while_the_maps_are_fitted_and_ends_them(monkeypatch):
+    _, problem = observed(0)
+    monkeypatch.setattr("fastccpd.estimation.watch._PULSE", 0.0)
+    seen = []
+
+    def stop_at(count):
+        seen.clear()
+
+        def callback(state):
+            seen.append(state)
+            return len(seen) >= count
+
+        return callback
+
+    whole = fit_maps(problem, callback=stop_at(10**9))
+    often = len(seen)
+    assert often > 100
+    assert {state.stage for state in seen} == {"tv-maps"}
+    numbers = [state.n_iter for state in seen]
+    assert numbers == sorted(numbers)
+    for count in (1, often // 2, often - 1):
+        early = fit_maps(problem, callback=stop_at(count))
+        assert len(seen) == count
+        assert early.status is Status.CALLBACK
+        assert np.isfinite(early.Z).all()
+        assert len(early.path) <= len(whole.path)

@@ -72,7 +72,7 @@ def test_degrade_renders_a_result_row_by_row(kind):
     rng = np.random.default_rng(0)
     result = result_of(**{
         "image": {"image": rng.random((13, 18, 7))},
-        "factors": {"factors": Factors(*(rng.random((n, 3)) for n in (13, 18, 7)))},
+        "factors": {"known_factors": Factors(*(rng.random((n, 3)) for n in (13, 18, 7)))},
         "maps": {"maps": Maps(rng.standard_normal((13, 18, 3)), rng.standard_normal((7, 3)))},
     }[kind])  # fmt: skip
     found = degrade(result, make_degradation())
