@@ -51,10 +51,10 @@ def test_one_start_has_no_mean(case):
     assert "mean" not in repr(result)
 
 
-def test_a_mean_of_methods_that_know_their_uncertainty_keeps_it(case):
+def test_a_mean_of_maps_is_the_maps_with_their_uncertainty(case):
     result = fuse(*case, starts=2, combine="mean", rank=4, max_iter=5)
     np.testing.assert_array_equal(result.uncertainty, fuse(*case, rank=4, max_iter=5).uncertainty)
-    assert result.maps is None
+    assert result.maps is not None
     assert (result.sri >= 0.0).all()
 
 

@@ -291,7 +291,7 @@ def check_result_fields(method):
     expected = {
         "status": Status, "cost": float, "n_iter": int, "trace": Trace, "seconds": float, "method": str,
         "options": dict, "seed": int, "provenance": dict, "start_costs": tuple, "sri": np.ndarray,
-        "factors": Factors | None,
+        "known_factors": Factors | None,
     }  # fmt: skip
     _require(isinstance(result, FusionResult), f"the result is a {type(result).__name__}")
     for name, kind in expected.items():
@@ -317,8 +317,8 @@ def check_image(method):
     _require(not (np.shares_memory(sri, hsi) or np.shares_memory(sri, msi)), "the image shares memory with the data")
     block = result.render(slice(3, 7), slice(None), [0, 5])
     _require(_apart(block, sri[3:7][:, :, [0, 5]]) < 1e-12, "a rendered block is not that part of the image")
-    if result.factors is not None:
-        shape = result.factors.shape
+    if result.known_factors is not None:
+        shape = result.known_factors.shape
         _require(shape == degradation.sri_shape, f"the factors' shape is {shape}, not {degradation.sri_shape}")
 
 
@@ -517,38 +517,54 @@ def check_one_iteration(method):
 
 @_check
 def check_callback_sees_rising_iterations(method):
-    """The callback sees rising iteration numbers up to the last, a cost, the time and the trace so far."""
+    """In each stage the callback sees rising iteration numbers, a cost, the time and the trace so far."""
     seen = []
 
     def look(state):
-        seen.append((state.n_iter, len(state.trace)))
+        seen.append((_stage_of(state), state.n_iter, len(state.trace)))
         _require(isinstance(state.cost, float) and state.seconds >= 0.0, "the callback sees no cost or no time")
 
     result = _run(method, callback=look)
-    numbers = [n_iter for n_iter, _ in seen]
-    _require(numbers, "the callback was never called")
-    _require(numbers == sorted(set(numbers)), f"the callback saw the iterations {numbers}")
-    _require(numbers[-1] == result.n_iter, f"the callback saw {numbers[-1]} as the last of {result.n_iter} iterations")
-    _require(all(entries == n_iter + 1 for n_iter, entries in seen), f"(n_iter, trace entries) were {seen}")
+    _require(seen, "the callback was never called")
+    for stage in {stage for stage, *_ in seen}:
+        numbers = [n_iter for name, n_iter, _ in seen if name == stage]
+        # A long iteration may be shown several times.
+        _require(numbers == sorted(numbers), f"the callback saw the iterations {numbers}")
+        _require(set(numbers) == set(range(numbers[0], numbers[-1] + 1)), f"it missed some of {numbers}")
+    last = [n_iter for stage, n_iter, _ in seen if stage == _stage_shown(result)][-1]
+    _require(last == result.n_iter, f"the callback saw {last} as the last of {result.n_iter} iterations")
+    _require(all(entries == n_iter + 1 for _, n_iter, entries in seen), f"(n_iter, trace entries) were {seen}")
     _require(_same_bytes(_run(method), result), "a callback that does nothing changes the result")
 
 
 @_check
 def check_callback_can_stop(method):
     """A callback that returns True ends the run there, with that status and what was reached."""
-    numbers = []
-    last = min(2, _run(method, callback=lambda state: numbers.append(state.n_iter)).n_iter)
-    calls = []
+    numbers = {}  # in their order; a long iteration may be shown several times
+    whole = _run(method, callback=lambda state: numbers.update({(_stage_of(state), state.n_iter): None}))
+    shown, last = _stage_shown(whole), min(2, whole.n_iter)
+    calls = {}
 
     def stop(state):
-        calls.append(state.n_iter)
-        return state.n_iter >= last
+        calls[_stage_of(state), state.n_iter] = None
+        return _stage_of(state) == shown and state.n_iter >= last
 
     result = _run(method, callback=stop)
-    _require(calls == [n for n in numbers if n <= last], f"told to stop at {last}, the method went on: {calls}")
+    expected = list(numbers)[: list(numbers).index((shown, last)) + 1]
+    _require(list(calls) == expected, f"told to stop at {last}, the method went on: {calls}")
     _require(result.n_iter == last, f"told to stop at iteration {last}, the result is that of {result.n_iter}")
-    if numbers[-1] > last:
+    if len(numbers) > len(expected):
         _require(result.status is Status.CALLBACK, f"the callback stopped the run, but its status is: {result.status}")
+
+
+def _stage_of(state):
+    """The stage that a callback is called from; empty for a method that has but one."""
+    return getattr(state, "stage", "")
+
+
+def _stage_shown(result):
+    """The stage whose iterations a result counts."""
+    return {"maps": "tv-maps", "factors": "decomposition"}[result.shown] if result.stages else ""
 
 
 @_check
