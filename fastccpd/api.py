@@ -18,7 +18,7 @@ from .model.result import FusionResult
 from .workers import Crew, worker_count
 
 
-def fuse(hsi, msi, degradation, *, method="nn-ccpd-auto", rank=None, starts=1, combine="best", init=None, rng=0,
+def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, combine="best", init=None, rng=0,
          max_iter=None, time_limit=None, threads=None, callback=None, check_finite=True, hsi_valid=None,
          msi_valid=None, **options):  # fmt: skip
     """Fuse a hyperspectral and a multispectral image of one scene into one that is sharp in both.
@@ -83,7 +83,7 @@ def fuse(hsi, msi, degradation, *, method="nn-ccpd-auto", rank=None, starts=1, c
         return _fused(order, problem, generator.spawn(starts), seed, callback)
 
 
-def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method="nn-ccpd-auto", rank=None, starts=1,
+def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=methods.DEFAULT, rank=None, starts=1,
               combine="best", init=None, rng=0, max_iter=None, time_limit=None, check_finite=True,
               **options):  # fmt: skip
     """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
@@ -246,7 +246,7 @@ def _averaged(result, solutions):
     return replace(result, image=mean.astype(result.dtype), maps=None, uncertainty=uncertainty, combined=len(solutions))
 
 
-def memory_needed(hsi, msi, *, method="nn-ccpd-auto", rank=None, dtype=None, **options):
+def memory_needed(hsi, msi, *, method=methods.DEFAULT, rank=None, dtype=None, **options):
     """Bytes that `fuse` will allocate at most beside its input images and the rendered result.
 
     Parameters

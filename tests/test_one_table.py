@@ -1,16 +1,22 @@
 """A fact stands in one table: what is added there is everywhere."""
 
 import csv
+import inspect
 import json
 
 import numpy as np
 import pytest
+from fastccpd.kernels import _jit
 
-from fastccpd import experiments, fuse, report
-from fastccpd.cli import main
+import fastccpd
+from fastccpd import Degradation, experiments, fuse, methods, report
+from fastccpd.cli import demonstration, main
 from fastccpd.experiments import measuring
-from fastccpd.imaging import degrade, metrics, preset, scenes, score
+from fastccpd.imaging import degrade, gaussian, metrics, preset, scenes, score
 from fastccpd.imaging.columns import Metric
+from fastccpd.model.problem import Problem
+from fastccpd.rasters import operators
+from fastccpd.testing import small_case, small_instance
 
 
 def mean_absolute_error(pair):
@@ -92,3 +98,47 @@ def test_every_metric_of_the_table_has_a_function_of_its_name():
         assert callable(getattr(metrics, name))
         assert metric.direction in (-1, 1)
         assert metric.better
+
+
+@pytest.mark.parametrize("name", methods.names())
+class TestWhatAMethodNeeds:
+    """Each need is said by the method's class, and is true."""
+
+    def test_a_method_fuses_under_any_blur_or_says_that_it_needs_a_periodic_one(self, name):
+        hsi, msi, degradation = small_case()
+        mirrored = Degradation(*gaussian(msi.shape[:2], 4, boundary="reflect"), degradation.PM)
+        method = small_instance(name)
+        if method.needs_periodic_blur:
+            with pytest.raises(ValueError, match="^degradation: .*periodic"):
+                fuse(hsi, msi, mirrored, method=method)
+        else:
+            assert np.isfinite(fuse(hsi, msi, mirrored, method=method).sri).all()
+
+    def test_the_assumed_boundary_is_one_that_the_method_takes(self, name):
+        blur = operators.blur(None, (32, 48), 4, georeferenced=True, method=name)
+        assert (blur.settings["boundary"] == "periodic") == methods.get(name).needs_periodic_blur
+
+    def test_kernels_run_where_the_class_says_so_and_nowhere_else(self, name, monkeypatch):
+        launched = []
+        launch = _jit.Kernel.__call__
+
+        def counted(kernel, *arguments, **settings):
+            launched.append(kernel)
+            return launch(kernel, *arguments, **settings)
+
+        monkeypatch.setattr(_jit.Kernel, "__call__", counted)
+        method = small_instance(name)
+        method.solve(Problem(*small_case(noise=0.1)), rng=np.random.default_rng(0))
+        assert bool(launched) == method.uses_kernels
+
+
+class TestTheDefaultMethod:
+    def test_it_is_the_default_of_every_function(self):
+        for function in (fastccpd.fuse, fastccpd.fuse_many, fastccpd.memory_needed):
+            assert inspect.signature(function).parameters["method"].default == methods.DEFAULT
+        assert methods.DEFAULT == demonstration.METHOD
+        assert methods.DEFAULT in experiments.SYSTEMS
+
+    def test_the_command_line_names_it(self, capsys):
+        assert main(["fuse", "--help"]) == 0
+        assert f"(default {methods.DEFAULT})" in " ".join(capsys.readouterr().out.split())

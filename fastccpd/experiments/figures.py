@@ -2,7 +2,7 @@
 
 import itertools
 
-from .. import plots
+from .. import methods, plots
 from ..imaging.metrics import METRICS
 from .measuring import unpacked
 from .rows import medians
@@ -100,7 +100,7 @@ def _label(name, tuned=False):
 def _style(name, tuned):
     """The paper's method is drawn heavier, ours heaviest, a tuned rival dotted; a rank given moves the style."""
     plain, _, rank = name.partition("@")
-    if plain == "nn-ccpd-auto":
+    if plain == methods.DEFAULT:
         return {**_UNTUNED, "linestyle": plots.system_style(int(rank or 0))["linestyle"]}
     style = {**plots.system_style(list(SYSTEMS).index(plain) + int(rank or 0)), "markersize": 4.5}
     if tuned:

@@ -11,9 +11,13 @@ from .scott import SCOTT
 from .stereo import Stereo
 from .uc_ccpd_nls import UCCCPDNLS
 
+#: The method of whoever chooses none.
+DEFAULT = "nn-ccpd-auto"
+
 __all__ = [
     "BSCOTT",
     "CBTDAPG",
+    "DEFAULT",
     "NNCCPDNLS",
     "SCOTT",
     "UCCCPDNLS",

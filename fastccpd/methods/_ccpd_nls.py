@@ -54,6 +54,7 @@ class CoupledNLS(Method):
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
 
     def __post_init__(self):
         self._solver_options(None)

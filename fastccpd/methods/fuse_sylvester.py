@@ -24,6 +24,7 @@ neither image sees follows what they see by the correlations in Π. On Indian Pi
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import fft, linalg
@@ -77,6 +78,8 @@ class FUSESylvester(Method):
     prior: str = "gaussian"
     precision: float = 1e-3
     scale: float | None = None
+
+    needs_periodic_blur: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "rank", as_count(self.rank, "rank"))

@@ -20,6 +20,7 @@ together are P1 and P2. An iteration so takes one real FFT forwards and one back
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import fft, linalg
@@ -77,6 +78,8 @@ class HySure(Method):
     mu: float = 0.05
     max_iter: int = 200
     scale: float | None = None
+
+    needs_periodic_blur: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "rank", as_count(self.rank, "rank"))

@@ -72,6 +72,7 @@ class NNCCPDAuto(Method):
     nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
     tells_uncertainty: ClassVar[bool] = True
 
     def __post_init__(self):

@@ -59,6 +59,7 @@ class Stereo(Method):
 
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "rank", as_count(self.rank, "rank"))
