@@ -38,7 +38,14 @@ def test_small_instance_keeps_objects_and_shrinks_ranks():
 class Upsampled(Method):
     """Repeats every pixel of the HSI, then fits the MSI's brightness: the least that passes for a method.
 
-    A. Nobody, B. Noone: On Doing Nearly Nothing. Journal of Null Results, 1999.
+    Parameters
+    ----------
+    steps : int
+        How often it looks at what it has done.
+
+    References
+    ----------
+    .. [1] A. Nobody, B. Noone: On Doing Nearly Nothing. Journal of Null Results, 1999.
     """
 
     steps: int = 3
@@ -200,6 +207,7 @@ def grows(self, problem, **arguments):
         ("clean_images_are_explained", {"_image": adds_a_constant}, "misses the HSI"),
         ("docstring_cites_its_paper", {"__doc__": "Very good. Use it for everything you have."}, "cites no paper"),
         ("docstring_cites_its_paper", {"__doc__": None}, "no docstring"),
+        ("options_are_documented", {"__annotations__": {"more": int}, "more": 1}, "says nothing of 'more'"),
         ("options_may_be_numpy_scalars", {"__post_init__": lambda self: None}, "steps: np.int64"),
         ("options_round_trip_through_json", {"options": lambda self: {}}, "exactly the options"),
     ],

@@ -42,9 +42,7 @@ _VCA_RUNS = 20
 class HySure(Method):
     """Subspace-based fusion with vector total variation.
 
-    Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral Image
-    Superresolution via Subspace-Based Regularization. IEEE Transactions on Geoscience and Remote Sensing 53(6),
-    3373-3388, 2015. Needs a degradation that is one periodic blur and a whole ratio.
+    The degradation must be one periodic blur, sampled at a whole ratio.
 
     Parameters
     ----------
@@ -67,8 +65,16 @@ class HySure(Method):
         What the data are divided by; the result is in the units of the data. None is the 99.9 % quantile of the MSI (of
         the HSI, where that is not positive). 1 leaves the data as they are.
 
+    Notes
+    -----
     VCA draws its random directions from a generator of its own, so a result does not depend on the seed. The cost is
     ½‖hsi − degraded‖² + ½‖msi − degraded‖², without the total variation.
+
+    References
+    ----------
+    .. [1] Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral
+       Image Superresolution via Subspace-Based Regularization. IEEE Transactions on Geoscience and Remote Sensing
+       53(6), 3373-3388, 2015.
     """
 
     rank: int = 6

@@ -52,15 +52,26 @@ _PRUNED = 1e-3
 class NNCCPDAuto(Method):
     """Non-negative coupled CPD with edge-preserving maps, every weight chosen from the data.
 
-    The decomposition is that of Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative
-    Coupled Canonical Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution. Its regularisation is ours:
-    total variation with the weight of least risk by Stein's estimate, noise from the data.
+    The decomposition is that of [1]_. Its regularisation is ours: total variation with the weight of least risk by
+    Stein's estimate, noise from the data.
 
-    rank : the most rank-one terms; superfluous ones are pruned.
-    remainder : whether the image is whole; False shows the decomposition alone.
-    ridge : weight of the L1 prior on the factors, for data divided by the scene's scale.
-    max_iter : iterations of the decomposition.
-    ftol : it ends when five of them in a row gain less than ftol of the cost each.
+    Parameters
+    ----------
+    rank : int
+        The most rank-one terms; superfluous ones are pruned.
+    remainder : bool
+        Whether the image is whole; False shows the decomposition alone.
+    ridge : float
+        Weight of the L1 prior on the factors, for data divided by the scene's scale.
+    max_iter : int
+        Iterations of the decomposition.
+    ftol : float
+        It ends when five of them in a row gain less than ftol of the cost each.
+
+    References
+    ----------
+    .. [1] Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative Coupled Canonical
+       Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution.
     """
 
     rank: int = 30

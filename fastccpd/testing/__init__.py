@@ -36,6 +36,7 @@ import numpy as np
 from .. import methods
 from ..api import fuse
 from ..imaging import degrade, gaussian, response_from_groups
+from ..methods import documentation
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Problem
 from ..model.result import FusionResult, Status, Trace
@@ -257,6 +258,14 @@ def check_docstring_cites_its_paper(method):
     name = r"[^\W\d_a-z][\w.'’-]*(?: [\w.'’-]+){0,4}"
     cited = re.search(rf"{name}(?:,| and| &) {name}.*?[:.,;(] ?[\"“‘']?\w+(?: [\w-]+){{2,}}", text)
     _require(cited, "the docstring cites no paper: authors separated by commas, then the title, are needed")
+
+
+@_check
+def check_options_are_documented(method):
+    """The docstring of the class, or of a base, says of every option what it is and what it does."""
+    for option in documentation.options(type(method)).values():
+        _require(option.kind and option.text, f"the docstring says nothing of {option.name!r}; an entry "
+                 "\"name : type\" with an indented text under \"Parameters\" is needed")  # fmt: skip
 
 
 @_check
