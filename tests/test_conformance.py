@@ -1,5 +1,7 @@
 """Every registered method keeps to the suite of `fastccpd.testing`, and the suite catches those that do not."""
 
+import importlib
+import pkgutil
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +13,7 @@ from fastccpd import testing
 from fastccpd.methods import Method, Progress, Solution
 from fastccpd.model.checks import as_count
 from fastccpd.model.result import Status, Trace
+from fastccpd.testing.cases import MATERIALS
 
 
 @pytest.mark.parametrize("check", testing.CHECKS, ids=lambda check: check.__name__)
@@ -22,13 +25,17 @@ def test_method_keeps_to(name, check):
 def test_every_check_function_is_collected():
     written = {name for name in vars(testing) if name.startswith("check_") and name != "check_method"}
     assert {check.__name__ for check in testing.CHECKS} == written
+    modules = (
+        importlib.import_module(f"fastccpd.testing.{file.name}") for file in pkgutil.iter_modules(testing.__path__)
+    )
+    assert written == {name for module in modules for name in vars(module) if name.startswith("check_")}
     assert all(check.__doc__ for check in testing.CHECKS)
 
 
 def test_small_instance_keeps_objects_and_shrinks_ranks():
     method = fastccpd.methods.NNCCPDNLS(rank=7)
     assert testing.small_instance(method) is method
-    assert testing.small_instance("nn-ccpd-nls").rank == testing.MATERIALS
+    assert testing.small_instance("nn-ccpd-nls").rank == MATERIALS
     assert testing.small_instance(fastccpd.methods.NNCCPDNLS) == testing.small_instance("nn-ccpd-nls")
     with pytest.raises(TypeError, match=r"^method: got 3"):
         testing.small_instance(3)
