@@ -1,5 +1,7 @@
 """Every registered method keeps to the suite of `fastccpd.testing`, and the suite catches those that do not."""
 
+import importlib
+import pkgutil
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +13,7 @@ from fastccpd import testing
 from fastccpd.methods import Method, Progress, Solution
 from fastccpd.model.checks import as_count
 from fastccpd.model.result import Status, Trace
+from fastccpd.testing.cases import MATERIALS
 
 
 @pytest.mark.parametrize("check", testing.CHECKS, ids=lambda check: check.__name__)
@@ -22,13 +25,17 @@ def test_method_keeps_to(name, check):
 def test_every_check_function_is_collected():
     written = {name for name in vars(testing) if name.startswith("check_") and name != "check_method"}
     assert {check.__name__ for check in testing.CHECKS} == written
+    modules = (
+        importlib.import_module(f"fastccpd.testing.{file.name}") for file in pkgutil.iter_modules(testing.__path__)
+    )
+    assert written == {name for module in modules for name in vars(module) if name.startswith("check_")}
     assert all(check.__doc__ for check in testing.CHECKS)
 
 
 def test_small_instance_keeps_objects_and_shrinks_ranks():
     method = fastccpd.methods.NNCCPDNLS(rank=7)
     assert testing.small_instance(method) is method
-    assert testing.small_instance("nn-ccpd-nls").rank == testing.MATERIALS
+    assert testing.small_instance("nn-ccpd-nls").rank == MATERIALS
     assert testing.small_instance(fastccpd.methods.NNCCPDNLS) == testing.small_instance("nn-ccpd-nls")
     with pytest.raises(TypeError, match=r"^method: got 3"):
         testing.small_instance(3)
@@ -38,7 +45,14 @@ def test_small_instance_keeps_objects_and_shrinks_ranks():
 class Upsampled(Method):
     """Repeats every pixel of the HSI, then fits the MSI's brightness: the least that passes for a method.
 
-    A. Nobody, B. Noone: On Doing Nearly Nothing. Journal of Null Results, 1999.
+    Parameters
+    ----------
+    steps : int
+        How often it looks at what it has done.
+
+    References
+    ----------
+    .. [1] A. Nobody, B. Noone: On Doing Nearly Nothing. Journal of Null Results, 1999.
     """
 
     steps: int = 3
@@ -200,6 +214,7 @@ def grows(self, problem, **arguments):
         ("clean_images_are_explained", {"_image": adds_a_constant}, "misses the HSI"),
         ("docstring_cites_its_paper", {"__doc__": "Very good. Use it for everything you have."}, "cites no paper"),
         ("docstring_cites_its_paper", {"__doc__": None}, "no docstring"),
+        ("options_are_documented", {"__annotations__": {"more": int}, "more": 1}, "says nothing of 'more'"),
         ("options_may_be_numpy_scalars", {"__post_init__": lambda self: None}, "steps: np.int64"),
         ("options_round_trip_through_json", {"options": lambda self: {}}, "exactly the options"),
     ],

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from .. import kernels
+from .. import kernels, methods
 from ..api import fuse
 from ..imaging import degrade, preset, scenes
 from ..kernels import _jit
-
-_METHODS = ("nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls", "stereo")
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,10 @@ def _use_all(dtype):
     scene = scenes.synthetic((24, 20, 36)).cube
     degradation = preset("stereo", scene.shape)
     hsi, msi = (image.astype(dtype) for image in degrade(scene, degradation))
-    for method in _METHODS:
-        _ = fuse(hsi, msi, degradation, method=method, rank=3, max_iter=2).sri
+    for method in (methods.get(name) for name in methods.names()):
+        if method.uses_kernels:
+            small = {name: n for name, n in (("rank", 3), ("max_iter", 2)) if name in method.option_names()}
+            _ = fuse(hsi, msi, degradation, method=method(**small)).sri
     factors = [np.ones((n, 3), dtype) for n in hsi.shape]
     kernels.mttkrp(hsi, factors, 0)
     kernels.mttkrp_all(hsi, factors)

@@ -13,7 +13,7 @@ from ..model.checks import as_count, as_number
 from ..model.degradation import Degradation
 from ..model.result import FusionResult
 
-METHOD = "nn-ccpd-auto"
+METHOD = methods.DEFAULT
 RIVALS = ("fuse-sylvester", "hysure", "scott")
 SPLINES = "HSI, cubic splines"
 

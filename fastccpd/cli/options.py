@@ -30,9 +30,11 @@ def add_seed(verb, what):
 def add_method_options(verb):
     """Which method, at which rank and precision."""
     verb.add_argument(
-        "--method", default="nn-ccpd-auto", metavar="NAME",
-        help="one that fastccpd methods lists (default nn-ccpd-auto)",
-    )  # fmt: skip
+        "--method",
+        default=methods.DEFAULT,
+        metavar="NAME",
+        help=f"one that fastccpd methods lists (default {methods.DEFAULT})",
+    )
     verb.add_argument(
         "--rank", type=_rank, metavar="R", help="a number, or three as in 12,12,12 (default: the method's)"
     )

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 
 from ..formats import check_target
+from ..imaging import metrics
 
 
 class Messages:
@@ -136,21 +137,12 @@ def bytes_name(count):
     return f"{count} bytes"
 
 
-#: Names and units of the metrics that `fastccpd.imaging.score` gives.
-METRICS = {
-    "rsnr": "R-SNR (dB)", "rmse": "RMSE", "cc": "CC", "sam": "SAM (deg)", "ergas": "ERGAS", "uiqi": "UIQI",
-    "psnr": "PSNR (dB)", "ssim": "SSIM", "seconds": "time (s)",
-}  # fmt: skip
-
-
 def print_scores(scores):
-    """A table of metrics, {row name: {metric: value}}; a metric that no row has is left out."""
-    present = [name for name in METRICS if any(name in row for row in scores.values())]
-    rows = [(title, *(_metric(name, row.get(name)) for name in present)) for title, row in scores.items()]
-    print_table(["", *(METRICS[name] for name in present)], rows)
+    """A table of metrics and times, {row name: {column: value}}; a column that no row has is left out."""
+    present = [column for name, column in metrics.columns().items() if any(name in row for row in scores.values())]
+    rows = [(title, *(_cell(column, row.get(column.name)) for column in present)) for title, row in scores.items()]
+    print_table(["", *(column.heading for column in present)], rows)
 
 
-def _metric(name, value):
-    if value is None:
-        return ""
-    return f"{value:.2f}" if name == "seconds" else f"{value:#.4g}"
+def _cell(column, value):
+    return "" if value is None else format(value, column.form)

@@ -3,21 +3,18 @@
 import numpy as np
 
 from .. import formats, imaging
+from ..imaging.metrics import METRICS
 from ..model.shapes import size_name
 from ..rasters import gaps
 from ..rasters.pair import band_axis_of
 from .options import add_band_axis, add_output_options
 from .output import print_json, print_scores
 
-# These look at windows, so they cannot do with the pixels that are left.
-_SPATIAL = ("uiqi", "ssim")
-
 
 def add(commands):
     verb = commands.add_parser(
         "score", help="how close an estimate is to a reference",
-        description="Print R-SNR, RMSE, CC, SAM, ERGAS and UIQI of an estimate, and PSNR and SSIM where scikit-image "
-        "is installed. Pixels without data in either image are left out.",
+        description=f"Print {_metrics_in_words()}. Pixels without data in either image are left out.",
     )  # fmt: skip
     verb.add_argument("estimate", metavar="ESTIMATE", help="the image to judge")
     verb.add_argument("reference", metavar="REFERENCE", help="what it should be")
@@ -62,6 +59,19 @@ def _score(estimate, reference, missing, ratio):
         raise ValueError("estimate: no pixel has data in both images; some are needed")
     # One column of the pixels that have data: enough for whatever looks at pixels or bands alone.
     row = imaging.score(*(np.ascontiguousarray(image[~missing][:, None]) for image in (estimate, reference)), ratio)
-    notes = [note for note in row["left_out"].split("; ") if note and not note.startswith(_SPATIAL)]
-    kept = {name: value for name, value in row.items() if name not in _SPATIAL}
-    return kept | {"left_out": "; ".join([*notes, "uiqi and ssim need whole images"])}
+    # Metrics that look at windows cannot do with the pixels that are left.
+    spatial = tuple(name for name, metric in METRICS.items() if metric.spatial)
+    notes = [note for note in row["left_out"].split("; ") if note and not note.startswith(spatial)]
+    kept = {name: value for name, value in row.items() if name not in spatial}
+    return kept | {"left_out": "; ".join([*notes, f"{' and '.join(spatial)} need whole images"])}
+
+
+def _metrics_in_words():
+    """All metrics, and what some of them need."""
+    by_package = {}
+    for metric in METRICS.values():
+        by_package.setdefault(metric.needs, []).append(metric.label)
+    parts = (
+        ", ".join(labels) + (f" where {needs} is installed" if needs else "") for needs, labels in by_package.items()
+    )
+    return "; ".join(parts)

@@ -1,16 +1,15 @@
 """Pictures of an experiment, from its rows alone."""
 
-from .. import plots
+import itertools
+
+from .. import methods, plots
+from ..imaging.metrics import METRICS
 from .measuring import unpacked
 from .rows import medians
 from .systems import SYSTEMS, in_order, named
 
-_PANELS = (
-    ("rsnr", "R-SNR (dB), larger is better"),
-    ("sam", "SAM (degrees), smaller is better"),
-    ("rmse", "RMSE (units of the scene), smaller is better"),
-    ("cc", "CC, larger is better"),
-)
+_PANELS = ("rsnr", "sam", "rmse", "cc")
+_TABLES = ("rsnr", "sam")
 _ABSCISSAE = {"snr": "SNR of both images (dB)", "rank": "rank R"}
 UPPER_BOUND = "tuned with the truth known: an upper bound no user can reach"
 
@@ -30,7 +29,7 @@ def curves(rows, by, filtered=False):
     """
     table = medians(rows, by, filtered)
     figure, axes = plots.figure(2, 2, height=6.4)
-    for panel, (metric, label) in zip(axes.flat, _PANELS):
+    for panel, metric in zip(axes.flat, _PANELS):
         for name, tuned in _lines(table):
             points = sorted((key[0], entry[metric]) for key, entry in table.items() if key[1:] == (name, tuned))
             points = [point for point in points if point[1] is not None]
@@ -38,7 +37,8 @@ def curves(rows, by, filtered=False):
                 panel.plot(*zip(*points), label=_label(name, tuned), **_style(name, tuned))
         if metric == "rmse":
             plots.log_axis(panel, [value for line in panel.get_lines() for value in line.get_ydata()])
-        plots.label(panel, x=_ABSCISSAE[by], y=label)
+        column = METRICS[metric]
+        plots.label(panel, x=_ABSCISSAE[by], y=f"{column.with_unit('units of the scene')}, {column.better}")
         panel.grid(alpha=0.3, linewidth=0.5)
     plots.legend(figure, *axes.flat[0].get_legend_handles_labels())
     plots.heading(figure, _title(rows, table, filtered))
@@ -61,7 +61,7 @@ def bands(rows):
     panels = []
     for row in shown:
         maps = {name: unpacked(packed) for name, packed in row["maps"].items()}
-        note = f"R-SNR {row['metrics']['rsnr']:.1f} dB".replace(" -", " −")
+        note = f"{METRICS['rsnr'].label} {row['metrics']['rsnr']:.1f} {METRICS['rsnr'].unit}".replace(" -", " −")
         pictures = {name: maps[name] for name in ("band", "residual", "sam")}
         panels.append({"title": _label(row["system"]), "note": note, **pictures})
     truth = unpacked(shown[0]["maps"]["truth"])
@@ -71,16 +71,12 @@ def bands(rows):
 
 def text_table(rows, by):
     """The medians of R-SNR and SAM as Markdown, without and with the Lee filter; and how many runs they are of."""
-    plain, filtered = medians(rows, by), medians(rows, by, filtered=True)
-    places = sorted({key[0] for key in plain})
+    tables = {"no filter": medians(rows, by), "Lee filter": medians(rows, by, filtered=True)}
+    places = sorted({key[0] for key in tables["no filter"]})
+    unit = "dB" if by == "snr" else ""
     parts = []
-    for table, metric, title in (
-        (plain, "rsnr", "R-SNR (dB), no filter"),
-        (filtered, "rsnr", "R-SNR (dB), Lee filter"),
-        (plain, "sam", "SAM (degrees), no filter"),
-        (filtered, "sam", "SAM (degrees), Lee filter"),
-    ):
-        unit = "dB" if by == "snr" else ""
+    for metric, (filtering, table) in itertools.product(_TABLES, tables.items()):
+        title = f"{METRICS[metric].heading}, {filtering}"
         lines = [f"| {title} | " + " | ".join(f"{place:g} {unit}".strip() for place in places) + " |"]
         lines.append("| --- |" + " ---: |" * len(places))
         for name, tuned in _lines(table):
@@ -104,7 +100,7 @@ def _label(name, tuned=False):
 def _style(name, tuned):
     """The paper's method is drawn heavier, ours heaviest, a tuned rival dotted; a rank given moves the style."""
     plain, _, rank = name.partition("@")
-    if plain == "nn-ccpd-auto":
+    if plain == methods.DEFAULT:
         return {**_UNTUNED, "linestyle": plots.system_style(int(rank or 0))["linestyle"]}
     style = {**plots.system_style(list(SYSTEMS).index(plain) + int(rank or 0)), "markersize": 4.5}
     if tuned:

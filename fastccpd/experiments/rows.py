@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from ..imaging.metrics import usual_names
 from ..model.files import write_whole
-
-METRICS = ("rmse", "cc", "rsnr", "sam", "ergas")
 
 
 def read(path):
@@ -70,15 +69,15 @@ def medians(rows, by, filtered=False):
     for (place, system, tuned), scores in _counting(rows, by, "lee" if filtered else "metrics"):
         groups.setdefault((place, system, tuned), []).append(scores)
     return {
-        key: {**{name: _median(entry[name] for entry in group) for name in METRICS}, "runs": len(group)}
+        key: {**{name: _median(entry.get(name) for entry in group) for name in usual_names()}, "runs": len(group)}
         for key, group in groups.items()
     }
 
 
 def write_csv(path, rows):
     """One line a row, without pictures: what a spreadsheet or a data frame wants."""
-    columns = ["scene", "system", "method", "options", "tuned", "snr", "run", *METRICS]
-    columns += [f"lee_{name}" for name in METRICS] + ["seconds", "n_iter", "status", "error"]
+    columns = ["scene", "system", "method", "options", "tuned", "snr", "run", *usual_names()]
+    columns += [f"lee_{name}" for name in usual_names()] + ["seconds", "n_iter", "status", "error"]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()

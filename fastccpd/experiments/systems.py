@@ -15,6 +15,8 @@ import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .. import methods
+
 
 @dataclass(frozen=True)
 class System:
@@ -80,6 +82,9 @@ SYSTEMS = {
     "nn-ccpd-nls": System("NN-C-CPD-NLS", "nn-ccpd-nls", {"rank": 30}),
     "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": 30}),
 }  # fmt: skip
+
+# What a user gets who chooses nothing, whatever that is.
+SYSTEMS.setdefault(methods.DEFAULT, System(methods.DEFAULT, methods.DEFAULT, {"rank": 30}))
 
 
 def named(name):

@@ -23,13 +23,21 @@ from .tv_maps import maps_solution
 class Auto(NNCCPDAuto):
     """The default: chooses between "tv-maps" and "nn-ccpd-auto" by estimated risk, and says which one is shown.
 
-    On every real scene measured so far the image is the maps. `result.shown` says "maps" or "factors", and status, cost
+    The maps are those of [2]_ with every weight found from the data, the decomposition is that of [1]_. On every real
+    scene measured so far the image is the maps. `result.shown` says "maps" or "factors", and status, cost
     and trace are those of what is shown. The CPD of the paper is "nn-ccpd-nls".
 
     Parameters
     ----------
     show : "best", "maps" or "factors"
         What is shown: by estimated risk, or always the image of "tv-maps", or always that of "nn-ccpd-auto".
+
+    References
+    ----------
+    .. [1] Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative Coupled Canonical
+       Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution.
+    .. [2] Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral
+       Image Superresolution via Subspace-Based Regularization. IEEE Transactions on Geoscience and Remote Sensing, 2015.
     """
 
     show: str = "best"

@@ -23,9 +23,6 @@ from .scott import check_rank, multilinear_rank, multiply
 class BSCOTT(Method):
     """Coupled Tucker approximation that does not need to know the spatial degradation.
 
-    Clémence Prévost, Konstantin Usevich, Pierre Comon, David Brie: Hyperspectral Super-Resolution With Coupled Tucker
-    Approximation: Recoverability and SVD-Based Algorithms, IEEE Transactions on Signal Processing 68, 2020.
-
     Parameters
     ----------
     rank : int or (R1, R2, R3)
@@ -34,7 +31,15 @@ class BSCOTT(Method):
     blocks : int or (n_rows, n_columns)
         Into how many parts the rows and the columns are cut, at whole pixels of the HSI.
 
+    Notes
+    -----
     P1 and P2 are only used for the cost, ½‖hsi − degraded‖² + ½‖msi − degraded‖² of the returned image.
+
+    References
+    ----------
+    .. [1] Clémence Prévost, Konstantin Usevich, Pierre Comon, David Brie: Hyperspectral Super-Resolution With Coupled
+       Tucker Approximation: Recoverability and SVD-Based Algorithms. IEEE Transactions on Signal Processing 68,
+       931-946, 2020.
     """
 
     rank: int | tuple[int, int, int] = (36, 36, 6)

@@ -38,9 +38,6 @@ from .method import Method, Solution, register
 class CBTDAPG(Method):
     """Non-negative coupled block-term decomposition with low-rank and sparse-gradient abundance maps (SC-LL1).
 
-    Meng Ding, Xiao Fu, Ting-Zhu Huang, Jun Wang, Xi-Le Zhao: Hyperspectral Super-Resolution via Interpretable
-    Block-Term Tensor Modeling. IEEE Journal of Selected Topics in Signal Processing 15(3), 641-656, 2021.
-
     Parameters
     ----------
     rank : int
@@ -52,6 +49,7 @@ class CBTDAPG(Method):
     lam : float
         Weight of ½‖C‖².
     max_iter : int
+        Iterations at most, each a step for the spectra and one for the maps.
     tol : float
         Stop when an iteration changes the cost by less than this part of it.
     scale : float, optional
@@ -59,7 +57,14 @@ class CBTDAPG(Method):
         in the units of the data. None is the 99.9 % quantile of the MSI (of the HSI, where that is not positive). 1
         leaves the data as they are.
 
+    Notes
+    -----
     The cost is the method's own, f with its priors, times scale².
+
+    References
+    ----------
+    .. [1] Meng Ding, Xiao Fu, Ting-Zhu Huang, Jun Wang, Xi-Le Zhao: Hyperspectral Super-Resolution via Interpretable
+       Block-Term Tensor Modeling. IEEE Journal of Selected Topics in Signal Processing 15(3), 641-656, 2021.
     """
 
     rank: int = 6

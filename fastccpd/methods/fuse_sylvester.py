@@ -24,6 +24,7 @@ neither image sees follows what they see by the correlations in Π. On Indian Pi
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import fft, linalg
@@ -52,9 +53,8 @@ _DARK = 1e-200
 class FUSESylvester(Method):
     """Fast fusion based on a Sylvester equation: the subspace coefficients of the scene in closed form.
 
-    Qi Wei, Nicolas Dobigeon, Jean-Yves Tourneret: Fast Fusion of Multi-Band Images Based on Solving a Sylvester
-    Equation, IEEE Transactions on Image Processing 24(11), 2015. Both images' noise is taken as white and equally
-    strong. The degradation must be one periodic blur, sampled at a whole ratio.
+    Both images' noise is taken as white and equally strong. The degradation must be one periodic blur, sampled at a
+    whole ratio.
 
     Parameters
     ----------
@@ -70,13 +70,22 @@ class FUSESylvester(Method):
         in the units of the data. None is the 99.9 % quantile of the MSI (of the HSI, where that is not positive), a
         maximum that noise hardly moves. "ml" does not depend on it.
 
+    Notes
+    -----
     The cost is ½‖hsi − degraded‖² + ½‖msi − degraded‖² of the returned image, without the prior.
+
+    References
+    ----------
+    .. [1] Qi Wei, Nicolas Dobigeon, Jean-Yves Tourneret: Fast Fusion of Multi-Band Images Based on Solving a Sylvester
+       Equation. IEEE Transactions on Image Processing 24(11), 4109-4121, 2015.
     """
 
     rank: int = 6
     prior: str = "gaussian"
     precision: float = 1e-3
     scale: float | None = None
+
+    needs_periodic_blur: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "rank", as_count(self.rank, "rank"))

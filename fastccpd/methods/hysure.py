@@ -20,6 +20,7 @@ together are P1 and P2. An iteration so takes one real FFT forwards and one back
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import fft, linalg
@@ -41,9 +42,7 @@ _VCA_RUNS = 20
 class HySure(Method):
     """Subspace-based fusion with vector total variation.
 
-    Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral Image
-    Superresolution via Subspace-Based Regularization. IEEE Transactions on Geoscience and Remote Sensing 53(6),
-    3373-3388, 2015. Needs a degradation that is one periodic blur and a whole ratio.
+    The degradation must be one periodic blur, sampled at a whole ratio.
 
     Parameters
     ----------
@@ -66,8 +65,16 @@ class HySure(Method):
         What the data are divided by; the result is in the units of the data. None is the 99.9 % quantile of the MSI (of
         the HSI, where that is not positive). 1 leaves the data as they are.
 
+    Notes
+    -----
     VCA draws its random directions from a generator of its own, so a result does not depend on the seed. The cost is
     ½‖hsi − degraded‖² + ½‖msi − degraded‖², without the total variation.
+
+    References
+    ----------
+    .. [1] Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral
+       Image Superresolution via Subspace-Based Regularization. IEEE Transactions on Geoscience and Remote Sensing
+       53(6), 3373-3388, 2015.
     """
 
     rank: int = 6
@@ -77,6 +84,8 @@ class HySure(Method):
     mu: float = 0.05
     max_iter: int = 200
     scale: float | None = None
+
+    needs_periodic_blur: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "rank", as_count(self.rank, "rank"))

@@ -88,6 +88,10 @@ class Method:
     takes_init: ClassVar[bool] = False
     # Whether it can leave out data that are not valid.
     takes_gaps: ClassVar[bool] = False
+    # Whether P1 and P2 must be one periodic blur.
+    needs_periodic_blur: ClassVar[bool] = False
+    # Whether it runs compiled kernels, which a warm-up has to compile.
+    uses_kernels: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 

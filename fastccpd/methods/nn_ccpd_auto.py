@@ -23,9 +23,7 @@ from .nn_ccpd_nls import NNCCPDNLS
 class NNCCPDAuto(Method):
     """Non-negative coupled CPD of a scene freed of noise by edge-preserving maps: factors only.
 
-    The decomposition is that of Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative
-    Coupled Canonical Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution. That it is fitted to the maps
-    of "tv-maps", and with a ridge, is ours.
+    The decomposition is that of [1]_. That it is fitted to the maps of "tv-maps", and with a ridge, is ours.
 
     Parameters
     ----------
@@ -37,6 +35,11 @@ class NNCCPDAuto(Method):
         Iterations of each stage: steps down the path of the maps' weight, and iterations of the decomposition.
     ftol : float
         The decomposition ends when five iterations in a row gain less than ftol of the cost each.
+
+    References
+    ----------
+    .. [1] Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative Coupled Canonical
+       Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution.
     """
 
     rank: int = 30
@@ -47,6 +50,7 @@ class NNCCPDAuto(Method):
     nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
 
     def __post_init__(self):
         set_fields(

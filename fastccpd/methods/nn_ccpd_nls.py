@@ -13,11 +13,20 @@ _MODES = ("rows", "columns", "bands")
 class NNCCPDNLS(CoupledNLS):
     """Non-negative coupled CPD by nonlinear least squares on squared parameters.
 
-    Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative Coupled Canonical Polyadic
-    Decomposition Algorithm for Hyperspectral Super-Resolution. With step="dogleg" and curvature="gauss-newton" it is
-    the paper's algorithm; the defaults find the same optimum in far fewer Hessian products.
+    With step="dogleg" and curvature="gauss-newton" it is the paper's algorithm; the defaults find the same optimum in
+    far fewer Hessian products.
 
-    nonnegative_modes : the factors that are squares; the others are unconstrained.
+    Parameters
+    ----------
+    nonnegative_modes : tuple of str
+        The factors that are squares, some of "rows", "columns" and "bands"; the others are unconstrained.
+    **options
+        Those of `CoupledNLS`.
+
+    References
+    ----------
+    .. [1] Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative Coupled Canonical
+       Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution.
     """
 
     nonnegative_modes: tuple[str, ...] = _MODES

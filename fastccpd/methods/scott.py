@@ -30,9 +30,6 @@ from .method import Method, register
 class SCOTT(Method):
     """Coupled Tucker approximation from three truncated SVDs and one small linear system ("UC-C-Tucker").
 
-    Clémence Prévost, Konstantin Usevich, Pierre Comon, David Brie: Hyperspectral Super-Resolution With Coupled Tucker
-    Approximation: Recoverability and SVD-Based Algorithms, IEEE Transactions on Signal Processing 68, 2020.
-
     Parameters
     ----------
     rank : int or (R1, R2, R3)
@@ -42,7 +39,15 @@ class SCOTT(Method):
         default only catches what neither image determines. A larger one regularises: on Indian Pines at 5 dB and rank
         (30, 30, 30), 1e-3 raises the R-SNR from -12 to -4 dB.
 
+    Notes
+    -----
     The cost is ½‖hsi − degraded‖² + ½‖msi − degraded‖² of the returned image.
+
+    References
+    ----------
+    .. [1] Clémence Prévost, Konstantin Usevich, Pierre Comon, David Brie: Hyperspectral Super-Resolution With Coupled
+       Tucker Approximation: Recoverability and SVD-Based Algorithms. IEEE Transactions on Signal Processing 68,
+       931-946, 2020.
     """
 
     rank: int | tuple[int, int, int] = (12, 12, 12)

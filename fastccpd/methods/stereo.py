@@ -44,12 +44,25 @@ _RANK_TOLERANCE = 1e-13
 class Stereo(Method):
     """Unconstrained coupled CPD by alternating least squares (UC-C-CPD-ALS).
 
-    Charilaos I. Kanatsoulis, Xiao Fu, Nicholas D. Sidiropoulos, Wing-Kin Ma: Hyperspectral Super-Resolution: A Coupled
-    Tensor Factorization Approach. IEEE Transactions on Signal Processing 66(24), 6503-6517, 2018.
+    Parameters
+    ----------
+    rank : int
+        The number R of rank-one terms.
+    max_iter : int
+        Sweeps over A, B and C; published demonstrations stop after 1 to 15.
+    lam : float
+        Weight of the HSI's misfit; that of the MSI has weight 1.
+    start_iter : int
+        Nonlinear least-squares iterations spent on the CPD of the MSI that it starts from.
 
-    `max_iter` counts sweeps over A, B and C; published demonstrations stop after 1 to 15. `lam` is the HSI's weight.
-    `start_iter` is the number of nonlinear least-squares iterations spent on the CPD of the MSI that it starts from.
-    `cost` is the method's own, ½ lam ‖hsi − model‖² + ½ ‖msi − model‖².
+    Notes
+    -----
+    The cost is the method's own, ½ lam ‖hsi − model‖² + ½ ‖msi − model‖².
+
+    References
+    ----------
+    .. [1] Charilaos I. Kanatsoulis, Xiao Fu, Nicholas D. Sidiropoulos, Wing-Kin Ma: Hyperspectral Super-Resolution: A
+       Coupled Tensor Factorization Approach. IEEE Transactions on Signal Processing 66(24), 6503-6517, 2018.
     """
 
     rank: int = 30
@@ -59,6 +72,7 @@ class Stereo(Method):
 
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "rank", as_count(self.rank, "rank"))

@@ -17,17 +17,19 @@ from .method import Method, Solution, register
 class TVMaps(Method):
     """Edge-preserving maps on a spectral subspace; noise, spectra, their number and the weight come from the data.
 
-    The model, a subspace and vector total variation, is that of HySure. What is new: the noise of every band, the
+    The model, a subspace and vector total variation, is that of HySure [1]_. What is new: the noise of every band, the
     spectra and their number are estimated, the weight is the one of least risk by Stein's unbiased estimate, and the
     blur may be any separable one. There is no random start and nothing to set.
 
-    References ---------- M. Simões, J. Bioucas-Dias, L. B. Almeida, J. Chanussot: A convex formulation for
-    hyperspectral image superresolution via subspace-based regularization. IEEE Transactions on Geoscience and Remote
-    Sensing, 2015.
+    References
+    ----------
+    .. [1] Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral
+       Image Superresolution via Subspace-Based Regularization. IEEE Transactions on Geoscience and Remote Sensing, 2015.
     """
 
     nonnegative: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
     tells_uncertainty: ClassVar[bool] = True
 
     def prepare(self, problem, *, callback=None, time_limit=None):

@@ -11,6 +11,13 @@ from .method import register
 class UCCCPDNLS(CoupledNLS):
     """Unconstrained coupled CPD by nonlinear least squares.
 
-    The comparison method of Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative
-    Coupled Canonical Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution.
+    Parameters
+    ----------
+    **options
+        Those of `CoupledNLS`.
+
+    References
+    ----------
+    .. [1] The comparison method of Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric
+       Non-negative Coupled Canonical Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution.
     """

@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .. import methods
 from ..formats.inspection import as_path, beginning, expect, reading
 from ..imaging import gaussian, landsat, preset, read_response, response_from_groups, response_from_table
 from ..imaging.psf import BOUNDARIES
 from ..model.degradation import Degradation
 
 PRESETS = ("stereo", "scott")
-
-# These work in the Fourier domain, where the picture repeats.
-_PERIODIC = ("hysure", "fuse-sylvester")
 
 _PSF_OPTIONS = {"sigma": float, "taps": int, "phase": float, "boundary": str}
 
@@ -157,7 +155,8 @@ def _gaussian_options(spec, settings, ratio, method):
         raise ValueError(
             f"--psf: got boundary={given['boundary']} in {spec!r}; one of {', '.join(BOUNDARIES)} is needed"
         )
-    options = {"phase": (ratio - 1) / 2, "boundary": "periodic" if method in _PERIODIC else "reflect"} | given
+    periodic = method is not None and methods.get(method).needs_periodic_blur
+    options = {"phase": (ratio - 1) / 2, "boundary": "periodic" if periodic else "reflect"} | given
     return {"kernel" if key == "taps" else key: value for key, value in options.items()}
 
 

@@ -12,20 +12,40 @@ from pathlib import Path, PureWindowsPath
 import numpy as np
 
 from .. import methods, plots
-from ..estimation.fit import estimated_snr, relative_residual
 from ..imaging import score
 from ..model.files import write_whole
 from ..model.result import FusionResult
 from ..model.shapes import size_name
-from .case import case_of, view_of
+from .case import Given, case_of, view_of
 from .figures import figures_of
 from .html import Markup, element, number, page, pairs, picture, table
 from .scores import score_table
 
 
-def fusion(path, result, hsi, msi, *, truth=None, estimates=None, degradation=None, wavelengths=None,
-           msi_wavelengths=None, inputs=(), scores=None, notes=(), title="Fusion report", pixels=None, missing=None,
-           band=None, quantity="value", overwrite=False):  # fmt: skip
+def fusion(
+    path,
+    result,
+    hsi,
+    msi,
+    *,
+    truth=None,
+    estimates=None,
+    degradation=None,
+    wavelengths=None,
+    msi_wavelengths=None,
+    inputs=(),
+    scores=None,
+    seen=None,
+    residuals=None,
+    snr=None,
+    notes=(),
+    title="Fusion report",
+    pixels=None,
+    missing=None,
+    band=None,
+    quantity="value",
+    overwrite=False,
+):
     """Write a report of one fusion.
 
     Parameters
@@ -49,6 +69,15 @@ def fusion(path, result, hsi, msi, *, truth=None, estimates=None, degradation=No
         For each file its name, path, shape, dtype, layout and sha256. None given: the arrays themselves are hashed.
     scores : dict of row name to dict of metric to value, optional
         The table of metrics. None with a truth: `fastccpd.imaging.score` of all estimates.
+    seen : (hsi, msi) pair of arrays, optional
+        The result as the two sensors would see it, where it is known already: ``degrade(result, degradation)``. None:
+        it is computed from `degradation`.
+    residuals : dict, optional
+        ‖image − degraded result‖ / ‖image‖ of "hsi" and "msi", where known already. None: they are computed from
+        `seen` or `degradation`.
+    snr : dict, optional
+        The estimated signal-to-noise ratios of "hsi" and "msi" in dB, where known already. None: those of the noise
+        that the method has estimated.
     notes : str or sequence of str, optional
         Sentences for the summary.
     title : str
@@ -69,7 +98,8 @@ def fusion(path, result, hsi, msi, *, truth=None, estimates=None, degradation=No
         The file, written whole or not at all.
     """
     target = _check_target(path, overwrite)
-    case = case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths)
+    given = Given(seen, residuals, snr)
+    case = case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths, given)
     case.view = view_of(case, missing, quantity, band, pixels)
     sections = {
         "Summary": _summary(case, notes),
@@ -111,7 +141,7 @@ def _summary(case, notes):
         "Iterations": f"{result.n_iter}, final cost {number(result.cost)}",
         "Time": f"{number(result.seconds)} s",
     }
-    rows |= figures_of(result, estimated_snr(result, case.hsi, case.msi))
+    rows |= figures_of(result, case.snr)
     if case.view.missing is not None:
         rows["Missing"] = (
             f"{np.count_nonzero(case.view.missing)} of {np.size(case.view.missing)} pixels, grey in pictures"
@@ -142,13 +172,11 @@ def _input_cell(key, value):
 def _hashed(case):
     """The arrays as inputs of their own, where no files are named."""
     cubes = {"HSI": case.hsi, "MSI": case.msi} | ({} if case.truth is None else {"truth": case.truth})
+    layout = "array (rows, columns, bands); the hash is of its bytes in C order"
     return [
-        {
-            "name": name, "shape": cube.shape, "dtype": cube.dtype, "sha256": _sha256(cube),
-            "layout": "array (rows, columns, bands); the hash is of its bytes in C order",
-        }
+        {"name": name, "shape": cube.shape, "dtype": cube.dtype, "sha256": _sha256(cube), "layout": layout}
         for name, cube in cubes.items()
-    ]  # fmt: skip
+    ]
 
 
 def _sha256(cube):
@@ -160,11 +188,11 @@ def _sha256(cube):
 
 def _parameters(case):
     result = case.result
-    told = result.provenance
+    made = result.provenance
     seed = result.seed if isinstance(result.seed, int) else element("code", json.dumps(result.seed, default=str))
     rows = {name: element("code", _plain(value)) for name, value in result.options.items()}
-    rows |= {"seed": seed, "threads": told.get("threads", "–"), "precision": told.get("dtype", result.dtype)}
-    degradation = str(told.get("degradation", "–")).strip("<>").removeprefix("Degradation: ")
+    rows |= {"seed": seed, "threads": made.get("threads", "–"), "precision": made.get("dtype", result.dtype)}
+    degradation = str(made.get("degradation", "–")).strip("<>").removeprefix("Degradation: ")
     return pairs({"method": result.method, **rows, "degradation": degradation})
 
 
@@ -177,7 +205,7 @@ def _metrics(case, scores):
         parts += [score_table(scores, case.view.quantity)]
     elif case.truth is None:
         parts += [element("p", "The truth is not known, so the result cannot be scored against it.")]
-    if case.seen is not None:
+    if case.residuals is not None:
         parts += [_residual_table(case)]
     elif case.truth is None:
         parts += [element("p", "Nor is the degradation, so how well the result explains the images is not known.")]
@@ -186,8 +214,7 @@ def _metrics(case, scores):
 
 def _residual_table(case):
     heads = ("Image", "‖image − degraded result‖ / ‖image‖ (dB)")
-    images = zip(("HSI", "MSI"), (case.hsi, case.msi), case.seen, strict=True)
-    rows = [[name, number(_decibels(relative_residual(image, seen)))] for name, image, seen in images]
+    rows = [[name.upper(), number(_decibels(case.residuals[name]))] for name in ("hsi", "msi")]
     said = (
         "How well the result explains what was measured: about minus the signal-to-noise ratio of an image is right; "
         "far above it something does not fit, far below it noise has been fitted."
@@ -234,14 +261,21 @@ def _errors(case):
     beside = plots.bands({"truth": case.truth, **case.estimates, "HSI": case.hsi}, view.band, **shown)
     residuals = plots.residuals(case.estimates, case.truth, view.band, **shown)
     angles = plots.sam_maps(case.estimates, case.truth, missing=view.missing)
-    told = (
+    figures = (
         (beside, f"{where} of the truth, {names} and the HSI", f"The images at {where}, on the truth's scale."),
-        (residuals, f"Residuals of {names} at {where}", "Estimate − truth, on one symmetric scale; the arrows of its "
-         "bar say that some pixels lie beyond it."),
-        (angles, f"Maps of the spectral angle of {names} to the truth", "The angle between the spectra of estimate and "
-         "truth at each pixel, in degrees; zero where they have the same shape."),
-    )  # fmt: skip
-    return Markup("".join(_figure(drawn, alt, caption + _decimation(case)) for drawn, alt, caption in told))
+        (
+            residuals,
+            f"Residuals of {names} at {where}",
+            "Estimate − truth, on one symmetric scale; the arrows of its bar say that some pixels lie beyond it.",
+        ),
+        (
+            angles,
+            f"Maps of the spectral angle of {names} to the truth",
+            "The angle between the spectra of estimate and truth at each pixel, in degrees; zero where they have the "
+            "same shape.",
+        ),
+    )
+    return Markup("".join(_figure(drawn, alt, caption + _decimation(case)) for drawn, alt, caption in figures))
 
 
 def _fit(case):
@@ -257,8 +291,8 @@ def _fit(case):
         return parts[0] + element(
             "p", "The degradation is not known, so the residuals of the two images are not shown."
         )
-    for name, image, seen, centres in zip(("HSI", "MSI"), (case.hsi, case.msi), case.seen,
-                                          (case.wavelengths, case.msi_wavelengths), strict=True):  # fmt: skip
+    known = (case.hsi, case.msi), case.seen, (case.wavelengths, case.msi_wavelengths)
+    for name, image, seen, centres in zip(("HSI", "MSI"), *known, strict=True):
         bands = sorted(set(plots.rgb_bands(image, centres)))
         drawn = plots.residuals({name: seen}, image, bands, **shown | {"wavelengths": centres})
         caption = f"Degraded result − {name}. Noise alone is left where the fit is good: a picture in it is a misfit."

@@ -1,10 +1,13 @@
 """What a report is about: what was fused, what came out and what of it is shown, checked against each other."""
 
 import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
 from .. import plots
+from ..estimation.fit import estimated_snr, relative_residual
 from ..imaging import degrade
 from ..model.checks import as_count, as_cube
 from ..model.degradation import Degradation
@@ -26,7 +29,10 @@ class View:
 
 @dataclasses.dataclass
 class Case:
-    """What was fused and what came out, checked; `estimates` begins with the result."""
+    """What was fused and what came out, checked; `estimates` begins with the result.
+
+    What the caller has computed already, `given`, is not computed again; the rest is, when it is first needed.
+    """
 
     result: FusionResult
     hsi: np.ndarray
@@ -36,8 +42,7 @@ class Case:
     wavelengths: np.ndarray | None
     msi_wavelengths: np.ndarray | None
     degradation: Degradation | None
-    # The result as either sensor would see it, rendered on demand.
-    seen: tuple[FusionResult, FusionResult] | None
+    given: "Given"
     view: View | None = None
 
     @property
@@ -48,8 +53,39 @@ class Case:
     def shape(self):
         return shape_of(self.result)
 
+    @cached_property
+    def seen(self):
+        """The result as either sensor would see it; None if that is not known."""
+        if self.given.seen is not None:
+            return self.given.seen
+        return None if self.degradation is None else _seen(self.result, self.degradation)
 
-def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths):
+    @cached_property
+    def residuals(self):
+        """‖image − degraded result‖ / ‖image‖ of "hsi" and "msi"; None if that is not known."""
+        if self.given.residuals is not None:
+            return self.given.residuals
+        if self.seen is None:
+            return None
+        images = zip(("hsi", "msi"), (self.hsi, self.msi), self.seen, strict=True)
+        return {name: relative_residual(image, seen) for name, image, seen in images}
+
+    @cached_property
+    def snr(self):
+        """The estimated signal-to-noise ratios of "hsi" and "msi" in dB; None if there are none."""
+        return self.given.snr or estimated_snr(self.result, self.hsi, self.msi)
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """What the caller of a report knows already; None where it is to be computed."""
+
+    seen: Sequence[np.ndarray] | None = None
+    residuals: dict[str, float] | None = None
+    snr: dict[str, float] | None = None
+
+
+def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths, given):
     """The case of these arguments of a report, or the sentence on what does not fit."""
     if not isinstance(result, FusionResult):
         raise TypeError(f"result: got {type(result).__name__}; a FusionResult is needed")
@@ -68,13 +104,18 @@ def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wa
         degradation.check(hsi.shape, msi.shape)
         if msi_wavelengths is None and wavelengths is not None:
             msi_wavelengths = _means_of(wavelengths, degradation.PM)
-    for name, given, cube in (("wavelengths", wavelengths, hsi), ("msi_wavelengths", msi_wavelengths, msi)):
-        if given is not None and np.shape(given) != cube.shape[2:]:
+    for name, centres, cube in (("wavelengths", wavelengths, hsi), ("msi_wavelengths", msi_wavelengths, msi)):
+        if centres is not None and np.shape(centres) != cube.shape[2:]:
             raise ValueError(
-                f"{name}: got shape {np.shape(given)}, but there are {cube.shape[2]} bands; they must agree"
+                f"{name}: got shape {np.shape(centres)}, but there are {cube.shape[2]} bands; they must agree"
             )
-    seen = None if degradation is None else _seen(result, degradation)
-    return Case(result, hsi, msi, truth, named, wavelengths, msi_wavelengths, degradation, seen)
+    for name, figures in (("residuals", given.residuals), ("snr", given.snr)):
+        if figures is not None and set(figures) != {"hsi", "msi"}:
+            raise ValueError(f"{name}: got {sorted(figures)}; one for hsi and one for msi are needed")
+    if given.seen is not None and [np.shape(seen) for seen in given.seen] != [hsi.shape, msi.shape]:
+        got, needed = [np.shape(seen) for seen in given.seen], [hsi.shape, msi.shape]
+        raise ValueError(f"seen: got shapes {got}; those of the images, {needed}, are needed")
+    return Case(result, hsi, msi, truth, named, wavelengths, msi_wavelengths, degradation, given)
 
 
 def view_of(case, missing, quantity, band, pixels):

@@ -2,12 +2,21 @@
 
 import numpy as np
 
-# Above this, noise is not told from none: scenes have that much detail of their own.
+# Above this, noise cannot be distinguished from none: scenes have that much detail of their own.
 _HARDLY_ANY = 50.0
 
 
 def snr_name(decibels):
-    """What people call a ratio in dB."""
+    """What people call a signal-to-noise ratio in dB.
+
+    Parameters
+    ----------
+    decibels : float
+
+    Returns
+    -------
+    str
+    """
     if decibels > _HARDLY_ANY:
         return f"above {_HARDLY_ANY:g} dB (hardly any noise)"
     if decibels == -np.inf:
@@ -22,16 +31,20 @@ def figures_of(result, noise):
     ----------
     result : FusionResult
     noise : dict or None
-        As `fastccpd.estimation.estimated_snr` gives it.
+        As `fastccpd.estimation.fit.estimated_snr` gives it.
+
+    Returns
+    -------
+    dict of str to str
     """
-    told = {}
+    found = {}
     if noise is not None:
         ratios = {name: snr_name(decibels) for name, decibels in noise.items()}
-        told["Estimated SNR"] = f"HSI {ratios['hsi']}, MSI {ratios['msi']}"
+        found["Estimated SNR"] = f"HSI {ratios['hsi']}, MSI {ratios['msi']}"
     if result.effective_rank is not None:
-        told["Effective rank"] = f"{result.effective_rank} of {result.options.get('rank', 'the terms')}"
+        found["Effective rank"] = f"{result.effective_rank} of {result.options.get('rank', 'the terms')}"
     if len(result.start_costs) > 1:
         low, high = (f"{cost:.4g}" for cost in (min(result.start_costs), max(result.start_costs)))
         shown = f"the mean of {result.combined}" if result.combined > 1 else "that of the lowest"
-        told["Starts"] = f"{len(result.start_costs)}, final costs {low} to {high}; the image is {shown}"
-    return told
+        found["Starts"] = f"{len(result.start_costs)}, final costs {low} to {high}; the image is {shown}"
+    return found

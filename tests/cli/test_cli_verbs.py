@@ -377,12 +377,29 @@ class TestMethods:
         printed = capsys.readouterr().out
         assert all(f"\n  {option}=" in printed for option in described)
 
-    def test_documentation_comes_from_the_method_or_its_solver(self, capsys):
+    @pytest.mark.parametrize("name", methods.names())
+    def test_every_option_of_a_method_has_a_type_and_a_text(self, name, capsys):
+        for option, known in told(capsys, "methods", name)["options"].items():
+            kind, _, text = known["text"].partition(": ")
+            assert kind, option
+            assert text.endswith("."), option
+        assert run("methods", name) == 0
+        printed = capsys.readouterr().out
+        for option in methods.get(name).option_names():
+            after = printed.partition(f"\n  {option}=")[2].splitlines()[1]
+            assert after.startswith("      "), option
+
+    @pytest.mark.parametrize("name", methods.names())
+    def test_the_paper_of_a_method_is_printed(self, name, capsys):
+        assert run("methods", name) == 0
+        assert "\nReferences:\n  [1] " in capsys.readouterr().out
+
+    def test_documentation_comes_from_the_method_or_its_base(self, capsys):
         assert told(capsys, "methods", "hysure")["options"]["lambda_m"] == {
             "default": 1.0, "text": "float: Weight of the MSI's misfit.",
         }  # fmt: skip
         assert told(capsys, "methods", "nn-ccpd-nls")["options"]["xtol"]["text"].startswith(
-            "stop when a step is shorter"
+            "float: Stop when a step is shorter"
         )
 
     def test_an_unknown_method_is_refused_with_the_known_ones(self, capsys):

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fastccpd.imaging import metrics
+from fastccpd.imaging import comparison, metrics
 
 SEEDS = range(5)
 
@@ -312,7 +312,7 @@ def test_blocks_do_not_show(name, monkeypatch):
         pytest.importorskip("skimage")
     x, y = pair(1, (13, 17, 19))
     whole = getattr(metrics, name)(x, y)
-    monkeypatch.setattr(metrics, "_BLOCK", 1)
+    monkeypatch.setattr(comparison, "_BLOCK", 1)
     assert getattr(metrics, name)(x, y) == pytest.approx(whole, rel=1e-13)
 
 

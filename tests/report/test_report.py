@@ -14,6 +14,7 @@ import pytest
 
 import fastccpd
 from fastccpd import Degradation, Status, report
+from fastccpd.estimation.fit import estimated_snr, relative_residual
 from fastccpd.imaging import add_noise, degrade, preset, scenes, score
 from fastccpd.model.result import Trace
 from fastccpd.report import case as report_case
@@ -253,6 +254,49 @@ def test_a_result_without_factors_is_reported_alike(case, blind, tmp_path):
     image_only = dataclasses.replace(result, known_factors=None, image=result.render())
     path = report.fusion(tmp_path / "a.html", image_only, hsi, msi, degradation=degradation)
     assert fit_table(path) == pytest.approx(fit_table(blind), rel=1e-3)
+
+
+def test_what_is_known_already_is_not_computed_again(case, tmp_path, monkeypatch):
+    _, _, degradation, hsi, msi, result = case
+    result = dataclasses.replace(result, factors=None, maps=None, image=result.render())
+    computed = report.fusion(tmp_path / "a.html", result, hsi, msi, degradation=degradation)
+    seen = degrade(result, degradation)
+    residuals = {name: relative_residual(*pair) for name, *pair in zip(("hsi", "msi"), (hsi, msi), seen)}
+    snr = estimated_snr(result, hsi, msi)
+
+    def never(*arguments):
+        raise AssertionError("computed twice")
+
+    for name in ("degrade", "relative_residual", "estimated_snr"):
+        monkeypatch.setattr(report.case, name, never)
+    known = {"degradation": degradation, "seen": seen, "residuals": residuals, "snr": snr}
+    given = report.fusion(tmp_path / "b.html", result, hsi, msi, **known)
+    assert given.read_bytes() == computed.read_bytes()
+    with pytest.raises(AssertionError, match="computed twice"):
+        report.fusion(tmp_path / "c.html", result, hsi, msi, **known | {"seen": None})
+
+
+def test_what_is_given_is_what_is_shown(case, tmp_path):
+    *_, hsi, msi, result = case
+    path = report.fusion(
+        tmp_path / "a.html", result, hsi, msi, residuals={"hsi": 0.1, "msi": 0.01}, snr={"hsi": 7.0, "msi": 8.0}
+    )
+    assert fit_table(path) == [-20.0, -40.0]
+    assert "HSI 7.0 dB, MSI 8.0 dB" in Page(path).inside("td")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"seen": (np.ones((2, 3, 4)), np.ones((2, 3, 4)))}, "seen: got shapes"),
+        ({"residuals": {"hsi": 0.1}}, "residuals: got \\['hsi'\\]; one for hsi and one for msi"),
+        ({"snr": {"HSI": 1.0, "MSI": 2.0}}, "snr: got"),
+    ],
+)
+def test_what_is_given_must_fit(case, tmp_path, wrong, sentence):
+    *_, hsi, msi, result = case
+    with pytest.raises(ValueError, match=sentence):
+        report.fusion(tmp_path / "a.html", result, hsi, msi, **wrong)
 
 
 def test_the_uncertainty_is_shown_and_beside_it_the_error_where_the_truth_is_known(case, known, blind):

@@ -1,0 +1,95 @@
+"""What the docstring of a method says: the one reader of it, for the command line and for the conformance suite.
+
+It knows numpydoc: sections under a line of dashes, and in "Parameters" entries "name : type", several names separated
+by commas, with the text indented below.
+"""
+
+import inspect
+import re
+import textwrap
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .method import Method
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a method.
+
+    Attributes
+    ----------
+    name : str
+    default : object
+    kind : str
+        Its type as the docstring gives it; empty if that says nothing of the option.
+    text : str
+        What the docstring says of it, as one line.
+    """
+
+    name: str
+    default: Any
+    kind: str = ""
+    text: str = ""
+
+
+def sections(cls: type) -> dict[str, str]:
+    """The sections of a class's own docstring by title; the description before the first has the title "".
+
+    Parameters
+    ----------
+    cls : type
+
+    Returns
+    -------
+    dict of str to str
+
+    Examples
+    --------
+    >>> from fastccpd import methods
+    >>> from fastccpd.methods.documentation import sections
+    >>> list(sections(methods.SCOTT))
+    ['', 'Parameters', 'Notes', 'References']
+    """
+    text = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
+    description, *rest = re.split(r"^(\w[\w ]*)\n-{3,}$", text, flags=re.MULTILINE)
+    found = {"": description.strip()}
+    for title, body in zip(rest[::2], rest[1::2], strict=True):
+        found[title] = body.strip("\n").rstrip()
+    return found
+
+
+def options(cls: type[Method]) -> dict[str, Option]:
+    """All options of a method with their defaults and texts, those of its bases included.
+
+    Parameters
+    ----------
+    cls : Method class
+
+    Returns
+    -------
+    dict of str to Option
+        In the order of the class; the text nearest to the class counts.
+
+    Examples
+    --------
+    >>> from fastccpd import methods
+    >>> from fastccpd.methods.documentation import options
+    >>> options(methods.SCOTT)["rank"].kind
+    'int or (R1, R2, R3)'
+    """
+    known = {}
+    for base in reversed(cls.__mro__):
+        known |= _entries(sections(base).get("Parameters", ""))
+    return {field.name: Option(field.name, field.default, *known.get(field.name, ())) for field in fields(cls)}
+
+
+def _entries(text):
+    """{name: (type, text)} of a section of parameters."""
+    found = {}
+    for entry in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
+        head, _, body = entry.partition("\n")
+        names, _, kind = head.partition(" : ")
+        said = " ".join(textwrap.dedent(body).split())
+        found |= {name.strip(): (kind.strip(), said) for name in names.split(",") if name.strip()}
+    return found

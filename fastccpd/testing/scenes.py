@@ -1,0 +1,110 @@
+"""Checks of numbers: small, flat and dark scenes, other units, other orders, clean data."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from ..api import fuse
+from ..imaging import degrade
+from ..model.degradation import Degradation
+from .cases import small_case
+from .running import checked, distance, require, run, unless_refused
+
+# Scenes in which one extent after the other is 1: (shape, ratios, MSI bands).
+_SIZE_ONE = {
+    "I = 1": ((1, 48, 16), (1, 4), 4),
+    "J = 1": ((32, 1, 16), (4, 1), 4),
+    "K = 1": ((32, 48, 1), (4, 4), 1),
+    "I_H = 1": ((4, 48, 16), (4, 4), 4),
+    "J_H = 1": ((32, 4, 16), (4, 4), 4),
+    "K_M = 1": ((32, 48, 16), (4, 4), 1),
+    "every extent 1": ((1, 1, 1), (1, 1), 1),
+}
+
+
+@checked
+def check_size_one_axes(method):
+    """Every extent may be 1: the method fuses, or says in one sentence (ValueError) that it cannot."""
+    for what, (shape, ratios, msi_bands) in _SIZE_ONE.items():
+        hsi, msi, degradation = small_case(shape, ratios, msi_bands)
+        with unless_refused(f"a scene with {what}"):
+            sri = run(method, (hsi, msi, degradation)).sri
+            require(sri.shape == shape, f"the image has shape {sri.shape} in a scene with {what}")
+
+
+@checked
+def check_rank_one(method):
+    """A rank of 1 is a rank."""
+    rank = getattr(method, "rank", None)
+    if isinstance(rank, int | tuple):
+        one = 1 if isinstance(rank, int) else (1,) * len(rank)
+        with unless_refused("a rank of 1"):
+            run(replace(method, rank=one))
+
+
+@checked
+def check_flat_and_dark_scenes(method):
+    """Constant and all-zero images end in a finite image or a sentence, whatever has become singular."""
+    hsi, msi, degradation = small_case()
+    flat = [np.ones_like(image) for image in (hsi, msi)]
+    dark = [np.zeros_like(image) for image in (hsi, msi)]
+    cases = {
+        "a flat scene": flat,
+        "a dark scene": dark,
+        "a dark MSI": [hsi, dark[1]],
+        "a dark HSI": [dark[0], msi],
+        "one lit pixel": [dark[0], np.where(np.arange(msi.size).reshape(msi.shape) == 0, 1.0, 0.0)],
+    }
+    for what, images in cases.items():
+        # A method may warn that it cut off singular directions.
+        with warnings.catch_warnings(), unless_refused(what):
+            warnings.simplefilter("ignore", UserWarning)
+            run(method, (*images, degradation))
+
+
+@checked
+def check_units_do_not_matter(method):
+    """The same scene in other units, reflectances or sensor counts, gives the same image in those units."""
+    hsi, msi, degradation = small_case(noise=0.05)
+    expected = run(method, (hsi, msi, degradation)).sri
+    for unit in (2.0**12, 2.0**-12):
+        apart = distance(run(method, (hsi * unit, msi * unit, degradation)).sri / unit, expected)
+        require(apart < 1e-6, f"data times {unit:g} change the image by {apart:.1e} of it")
+
+
+@checked
+def check_order_of_msi_bands_does_not_matter(method):
+    """The MSI's bands, and the rows of PM with them, may come in any order."""
+    hsi, msi, degradation = small_case(noise=0.05)
+    order = np.arange(msi.shape[2])[::-1]
+    shuffled = Degradation(degradation.P1, degradation.P2, degradation.PM[order])
+    expected = run(method, (hsi, msi, degradation)).sri
+    apart = distance(run(method, (hsi, msi[:, :, order], shuffled)).sri, expected)
+    require(apart < 1e-6, f"another order of the MSI's bands changes the image by {apart:.1e} of it")
+
+
+@checked
+def check_rows_and_columns_are_alike(method):
+    """A transposed scene gives the transposed image, if no random start tells rows from columns."""
+    if method.has_starts:
+        return
+    rank = getattr(method, "rank", None)
+    turned = method
+    if isinstance(rank, tuple) and len(rank) == 3:
+        turned = replace(method, rank=(rank[1], rank[0], rank[2]))
+    hsi, msi, degradation = small_case(noise=0.05)
+    swapped = Degradation(degradation.P2, degradation.P1, degradation.PM)
+    transposed = run(turned, (hsi.swapaxes(0, 1), msi.swapaxes(0, 1), swapped)).sri
+    apart = distance(transposed.swapaxes(0, 1), run(method, (hsi, msi, degradation)).sri)
+    require(apart < 1e-6, f"transposing the scene changes the image by {apart:.1e} of it")
+
+
+@checked
+def check_clean_images_are_explained(method, residual=0.05):
+    """The image found from noiseless data, degraded, is those data up to `residual` of their norm."""
+    hsi, msi, degradation = small_case()
+    sri = fuse(hsi, msi, degradation, method=method).sri
+    for name, seen, given in zip(("HSI", "MSI"), degrade(sri, degradation), (hsi, msi)):
+        apart = distance(seen, given)
+        require(apart <= residual, f"the degraded image misses the {name} by {apart:.1%}; {residual:.1%} are allowed")
