@@ -10,7 +10,7 @@ from ..kernels import gram
 from ..kernels._simd import padded
 from ..kernels.block_cholesky import triangle
 from ..kernels.mttkrp import blocks_for
-from ..model.checks import as_choice, as_count, as_number
+from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.result import Trace
 from ..solver.coupled_cpd import CURVATURES, SLAB, CoupledCPD
 from ..solver.parametrisation import per_mode
@@ -60,19 +60,16 @@ class CoupledNLS(Method):
         as_choice(self.curvature, "curvature", CURVATURES)
         # Plain numbers, whatever was given: options go through JSON.
         for name in ("rank", "subspace_rank", "max_iter", "pcg_max_iter"):
-            self._set(name, as_count(getattr(self, name), name, least=0 if name == "max_iter" else 1))
+            set_fields(self, **{name: as_count(getattr(self, name), name, least=0 if name == "max_iter" else 1)})
         for name in ("ridge", "subspace", "gtol", "ftol", "xtol", "eta", "pcg_rtol"):
-            self._set(name, as_number(getattr(self, name), name))
+            set_fields(self, **{name: as_number(getattr(self, name), name)})
         if self.radius0 is not None:
-            self._set("radius0", as_number(self.radius0, "radius0", above=True))
-        self._set("weights", _numbers(self.weights, "weights", "two numbers, for HSI and MSI,", 2))
-        needed = "three numbers, for rows, columns and bands,"
-        self._set("smoothness", _numbers(self.smoothness, "smoothness", needed, 3))
-        if not any(self.weights):
-            raise ValueError(f"weights: got {self.weights}; at least one above zero is needed")
-
-    def _set(self, name, value):
-        object.__setattr__(self, name, value)
+            set_fields(self, radius0=as_number(self.radius0, "radius0", above=True))
+        weights = _numbers(self.weights, "weights", "two numbers, for HSI and MSI,", 2)
+        smoothness = _numbers(self.smoothness, "smoothness", "three numbers, for rows, columns and bands,", 3)
+        if not any(weights):
+            raise ValueError(f"weights: got {weights}; at least one above zero is needed")
+        set_fields(self, weights=weights, smoothness=smoothness)
 
     def _solver_options(self, time_limit):
         shared = {name: getattr(self, name) for name in Options.__dataclass_fields__ if name != "max_seconds"}

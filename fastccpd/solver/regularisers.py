@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..model.checks import as_number
+from ..model.checks import as_number, set_fields
 
 
 class Regulariser(Protocol):
@@ -34,7 +34,7 @@ class Ridge:
     space = "latent"
 
     def __post_init__(self):
-        object.__setattr__(self, "weight", as_number(self.weight, "weight"))
+        set_fields(self, weight=as_number(self.weight, "weight"))
 
     def value(self, v):
         return 0.5 * self.weight * float(np.einsum("ij,ij->", v, v))
@@ -58,8 +58,7 @@ class Smoothness:
     space = "factors"
 
     def __post_init__(self):
-        checked = tuple(as_number(w, f"weights[{n}]") for n, w in enumerate(self.weights))
-        object.__setattr__(self, "weights", checked)
+        set_fields(self, weights=tuple(as_number(w, f"weights[{n}]") for n, w in enumerate(self.weights)))
 
     def _modes(self):
         ends = np.cumsum(self.sizes)
@@ -98,7 +97,7 @@ class Subspace:
     space = "factors"
 
     def __post_init__(self):
-        object.__setattr__(self, "weight", as_number(self.weight, "weight"))
+        set_fields(self, weight=as_number(self.weight, "weight"))
 
     def _outside(self, v):
         # Not by BLAS, whose bits depend on its thread count.
