@@ -12,7 +12,8 @@ from ..kernels.block_cholesky import triangle
 from ..kernels.mttkrp import blocks_for
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.result import Trace
-from ..solver.coupled_cpd import CURVATURES, SLAB, CoupledCPD
+from ..solver.coupled_cpd import CURVATURES, CoupledCPD
+from ..solver.misfit import SLAB
 from ..solver.parametrisation import per_mode
 from ..solver.regularisers import Ridge, Smoothness, Subspace
 from ..solver.trust_region import Options, minimize
@@ -83,7 +84,7 @@ class CoupledNLS(Method):
     def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
         scale = own_scale(problem)
         parametrisation = self.parametrisation
-        objective = CoupledCPD(
+        objective = CoupledCPD.of_problem(
             problem, self.rank, parametrisation, self.curvature, self._regularisers(problem), self.weights, scale
         )
         if init is None:

@@ -171,7 +171,7 @@ class _Run:
     def fit(self, problem, x0, ftol, regularisers=(), weights=(1.0, 1.0)):
         """The factors of a problem from x0, in iterations that are left over."""
         scale = own_scale(problem)
-        objective = CoupledCPD(problem, self.method.rank, "square", "positive", regularisers, weights, scale)
+        objective = CoupledCPD.of_problem(problem, self.method.rank, "square", "positive", regularisers, weights, scale)
         options = Options(max_iter=self.method.max_iter - self.n_iter, ftol=ftol, max_seconds=self.time_left())
         state = minimize(objective, x0, options, lambda state: self._goes_on(state, scale**2))
         self.status = state.status
@@ -207,7 +207,7 @@ def _clean(problem, fitted):
 
 def _misfit(problem, factors, weights=(1.0, 1.0)):
     """½ w_H ‖hsi − …‖² + ½ w_M ‖msi − …‖²; with weights of 1 the cost of "nn-ccpd-nls", in the caller's units."""
-    objective = CoupledCPD(problem, factors.rank, "identity", weights=weights)
+    objective = CoupledCPD.of_problem(problem, factors.rank, "identity", weights=weights)
     return objective.cost(np.vstack(list(factors)))
 
 

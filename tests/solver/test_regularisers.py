@@ -46,7 +46,7 @@ def objective_with(name):
     """(objective with that regulariser, a point, a generator)."""
     _, hsi, msi, degradation = small_case(shape=(16, 12, 10), rank=2, noise=0.1)
     problem = Problem(hsi, msi, degradation)
-    objective = CoupledCPD(problem, RANK, regularisers=[terms(problem.sri_shape)[name]])
+    objective = CoupledCPD.of_problem(problem, RANK, regularisers=[terms(problem.sri_shape)[name]])
     rng = np.random.default_rng(1)
     return objective, rng.uniform(0.3, 1.0, objective.shape), rng
 
@@ -74,7 +74,7 @@ def test_the_objective_with_it_has_the_gradient_of_its_cost(name):
     objective, x, rng = objective_with(name)
     z = rng.standard_normal(objective.shape)
     cost, gradient = objective.cost_and_gradient(x)
-    assert cost > CoupledCPD(objective.problem, RANK).cost(x)
+    assert cost > CoupledCPD(objective.terms, RANK).cost(x)
     steps = np.logspace(-1, -3, 5)
     errors = [abs(objective.cost(x + h * z) - cost - h * np.vdot(gradient, z)) for h in steps]
     assert slope(errors, steps) == pytest.approx(2.0, abs=0.1)
