@@ -15,7 +15,7 @@ from ..model.result import Trace
 from ..solver.coupled_cpd import CURVATURES, CoupledCPD
 from ..solver.misfit import SLAB
 from ..solver.parametrisation import per_mode
-from ..solver.regularisers import Ridge, Smoothness, Subspace
+from ..solver.regularisers import Ridge, Smoothness, Subspace, as_regularisers
 from ..solver.trust_region import Options, minimize
 from .method import Method, Solution
 
@@ -54,6 +54,7 @@ class CoupledNLS(Method):
 
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
+    takes_regularisers: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -81,11 +82,12 @@ class CoupledNLS(Method):
         """One of the names of `solver.parametrisation`, or one for each mode."""
         return "identity"
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
+    def solve(self, problem, *, rng, callback=None, time_limit=None, init=None, regularisers=()):
         scale = own_scale(problem)
         parametrisation = self.parametrisation
+        priors = (*self._regularisers(problem), *as_regularisers(regularisers))
         objective = CoupledCPD.of_problem(
-            problem, self.rank, parametrisation, self.curvature, self._regularisers(problem), self.weights, scale
+            problem, self.rank, parametrisation, self.curvature, priors, self.weights, scale
         )
         if init is None:
             x0 = random_start(problem, self.rank, parametrisation, rng)
@@ -95,9 +97,12 @@ class CoupledNLS(Method):
         trace = Trace(**vars(state.trace))
         trace.cost = [cost * scale**2 for cost in trace.cost]
         return Solution(
-            status=state.status, cost=state.cost * scale**2, n_iter=state.n_iter, trace=trace,
+            status=state.status,
+            cost=state.cost * scale**2,
+            n_iter=state.n_iter,
+            trace=trace,
             factors=objective.factors(state.x),
-        )  # fmt: skip
+        )
 
     def _regularisers(self, problem):
         I, J, K = problem.sri_shape

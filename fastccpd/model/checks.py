@@ -55,6 +55,16 @@ def as_choice(value, name, choices):
     return value
 
 
+def check_members(value, name, members):
+    """Refuse an object without one of the methods called `members`, naming the first that is missing."""
+    if isinstance(value, type):
+        raise TypeError(f"{name}: got the class {value.__name__}; an object of it is needed")
+    for member in members:
+        if not callable(getattr(value, member, None)):
+            needed = ", ".join(members)
+            raise TypeError(f"{name}: got {type(value).__name__}, which has no {member}(); {needed} are needed")
+
+
 def as_cube(value, name):
     """`value` as an array of order three with a real numeric dtype; nothing is copied yet."""
     if value is None or sparse.issparse(value):

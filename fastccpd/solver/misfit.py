@@ -28,7 +28,7 @@ class Misfit:
 
     def __init__(self, term, scale, rows, width):
         self.gaps = None if term.valid is None else Gaps(term.tensor, term.valid)
-        tensor = term.tensor if term.valid is None else self.gaps.filled
+        tensor = term.tensor if self.gaps is None else self.gaps.filled
         self.tensor = readonly(tensor)
         self.weight, self.scale, self.rows = term.weight, scale, rows
         self.norm2 = _norm2(tensor) / scale**2

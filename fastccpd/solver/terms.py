@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import sparse
 
 from ..model.checks import as_cube, as_matrix, as_number, as_valid, set_fields, working_dtype
 from ..model.problem import Problem
@@ -36,10 +35,10 @@ class Term:
     (8, 8, 6)
     """
 
-    tensor: ArrayLike
-    operators: Sequence[ArrayLike | sparse.sparray | None] = (None, None, None)
+    tensor: np.ndarray
+    operators: Sequence[Any] = (None, None, None)
     weight: float = 1.0
-    valid: ArrayLike | None = None
+    valid: np.ndarray | None = None
 
     def __post_init__(self):
         cube = as_cube(self.tensor, "tensor")
@@ -64,7 +63,8 @@ class Term:
     def scene_shape(self) -> tuple[int, int, int]:
         """The rows of A, B and C that the tensor sees."""
         sizes = zip(self.operators, self.tensor.shape, strict=True)
-        return tuple(size if P is None else P.shape[1] for P, size in sizes)
+        I, J, K = (size if P is None else P.shape[1] for P, size in sizes)
+        return I, J, K
 
 
 def terms_of(problem: Problem, weights: Sequence[float] = (1.0, 1.0)) -> tuple[Term, Term]:
