@@ -36,6 +36,7 @@ import numpy as np
 from .. import methods
 from ..api import fuse
 from ..imaging import degrade, gaussian, response_from_groups
+from ..kernels._jit import sharing_all_work
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Problem
 from ..model.result import FusionResult, Status, Trace
@@ -410,11 +411,18 @@ def check_float32_is_kept(method):
 @_check
 def check_same_seed_gives_same_bytes(method):
     """A seed, or a Generator in one state, gives the same bytes each time and on any number of threads."""
-    expected = _run(method, rng=5)
-    _require(_same_bytes(_run(method, rng=5), expected), "the same seed gives another result the second time")
-    _require(_same_bytes(_run(replace(method), rng=5), expected), "an equal method object gives another result")
-    _require(_same_bytes(_run(method, rng=5, threads=1), expected), "one thread gives another result")
+    expected = _run(method, rng=5, threads=1)
+    _require(
+        _same_bytes(_run(method, rng=5, threads=1), expected), "the same seed gives another result the second time"
+    )
+    _require(
+        _same_bytes(_run(replace(method), rng=5, threads=1), expected), "an equal method object gives another result"
+    )
     _require(_same_bytes(_run(method, rng=np.random.default_rng(5)), expected), "a Generator gives another result")
+    with sharing_all_work() as shared:
+        _require(_same_bytes(_run(method, rng=5), expected), "several threads give another result than one")
+    if getattr(method, "uses_kernels", False) and numba.get_num_threads() > 1 and not numba.config.DISABLE_JIT:
+        _require(shared.launches > 0, "uses_kernels is True, but no kernel was launched on several threads")
 
 
 @_check
