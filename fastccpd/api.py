@@ -15,12 +15,13 @@ from . import machine, methods
 from .model.checks import as_choice, as_count, as_number
 from .model.problem import Problem
 from .model.result import FusionResult
+from .solver.regularisers import Regulariser, as_regularisers
 from .workers import Crew, worker_count
 
 
 def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, combine="best", init=None, rng=0,
          max_iter=None, time_limit=None, threads=None, callback=None, check_finite=True, hsi_valid=None,
-         msi_valid=None, **options):  # fmt: skip
+         msi_valid=None, regularisers=(), **options):  # fmt: skip
     """Fuse a hyperspectral and a multispectral image of one scene into one that is sharp in both.
 
     Parameters
@@ -54,6 +55,9 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     hsi_valid, msi_valid : bool array, optional
         True where there are data: (rows, columns), (bands,) or the image's whole shape. What stands elsewhere has no
         part in the result, which is complete all the same. For the methods that can leave data out.
+    regularisers : sequence of fastccpd.solver.Regulariser
+        Further terms of the cost, for data divided by the scene's own size; for the methods that can use them. Any
+        object with `space`, `value`, `gradient`, `hessp` and `diagonal` will do.
     **options
         The method's other options.
 
@@ -74,7 +78,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     True
     """
     order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
-                   combine=combine)  # fmt: skip
+                   combine=combine, regularisers=regularisers)  # fmt: skip
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: got {type(callback).__name__}; a callable is needed")
     generator, seed = _generator(rng)
@@ -85,7 +89,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
 
 def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=methods.DEFAULT, rank=None, starts=1,
               combine="best", init=None, rng=0, max_iter=None, time_limit=None, check_finite=True,
-              **options):  # fmt: skip
+              regularisers=(), **options):  # fmt: skip
     """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
 
     Parameters
@@ -99,8 +103,9 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
         and ended with the last one, by an error, or when the iterator is closed. A callback cannot cross into them.
     progress : callable(done, total), optional
         Called after each result; `total` is None if `pairs` has no length.
-    method, rank, starts, combine, init, rng, max_iter, time_limit, check_finite, **options
-        As of `fuse`, the same for every pair; `time_limit` is for one.
+    method, rank, starts, combine, init, rng, max_iter, time_limit, check_finite, regularisers, **options
+        As of `fuse`, the same for every pair; `time_limit` is for one. Regularisers are pickled, so their class must be
+        one that another process can import.
 
     Yields
     ------
@@ -122,7 +127,7 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
     for name in {"callback", "threads"} & options.keys():
         raise TypeError(f"{name}: fuse_many runs in processes of one thread, which take none; use fuse")
     order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
-                   combine=combine)  # fmt: skip
+                   combine=combine, regularisers=regularisers)  # fmt: skip
     _generator(rng)
     total = len(pairs) if hasattr(pairs, "__len__") else None
 
@@ -190,9 +195,10 @@ class _Order:
     init: Any
     time_limit: float | None
     combine: str
+    regularisers: tuple[Regulariser, ...]
 
 
-def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine):
+def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine, regularisers):
     chosen = _method(method, options, rank=rank, max_iter=max_iter)
     starts = as_count(starts, "starts")
     if starts > 1 and not chosen.has_starts:
@@ -201,9 +207,13 @@ def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine
         raise TypeError(f"init: {chosen.name!r} cannot use a given start")
     if init is not None and starts > 1:
         raise ValueError(f"starts: got {starts} beside init; a given start is one start")
+    regularisers = as_regularisers(regularisers)
+    if regularisers and not chosen.takes_regularisers:
+        able = ", ".join(other for other in methods.names() if methods.get(other).takes_regularisers)
+        raise TypeError(f"regularisers: {chosen.name!r} cannot use them; {able} can")
     if time_limit is not None:
         time_limit = as_number(time_limit, "time_limit", finite=False)
-    return _Order(chosen, init, time_limit, as_choice(combine, "combine", ("best", "mean")))
+    return _Order(chosen, init, time_limit, as_choice(combine, "combine", ("best", "mean")), regularisers)
 
 
 def _fused(order, problem, generators, seed, callback=None):
@@ -220,6 +230,7 @@ def _fused(order, problem, generators, seed, callback=None):
         return None if order.time_limit is None else max(0.0, order.time_limit - (time.perf_counter() - began))
 
     extra = {"init": order.init} if chosen.takes_init else {}
+    extra |= {"regularisers": order.regularisers} if chosen.takes_regularisers else {}
     prepared = chosen.prepare(problem, callback=callback, time_limit=left())
     solutions = []
     for rng in generators:
@@ -237,7 +248,7 @@ def _fused(order, problem, generators, seed, callback=None):
         method=chosen.name,
         options=chosen.options(),
         seed=seed,
-        provenance=_provenance(problem, numba.get_num_threads()),
+        provenance=_provenance(order, problem, numba.get_num_threads()),
         dtype=problem.dtype,
         known_factors=best.factors,
         image=best.image,
@@ -348,7 +359,7 @@ def _check_memory(method, problem):
         )
 
 
-def _provenance(problem, threads):
+def _provenance(order, problem, threads):
     return {
         "versions": machine.versions_in_use(),
         "threads": threads,
@@ -356,4 +367,5 @@ def _provenance(problem, threads):
         "msi_shape": problem.msi.shape,
         "dtype": problem.dtype.name,
         "degradation": repr(problem.degradation),
+        "regularisers": [type(regulariser).__name__ for regulariser in order.regularisers],
     }  # fmt: skip

@@ -21,6 +21,8 @@ import tempfile
 import threading
 import time
 import types
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -69,27 +71,35 @@ _preparations = {}
 class Kernel:
     """A compiled routine: call it for the serial twin, or with `work` (flops) to go parallel where that pays."""
 
-    def __init__(self, function):
+    def __init__(self, function, uses_tiles=False):
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self.serial = _compile(function, "serial", parallel=False)
+        self.uses_tiles = uses_tiles
+        self.serial = _compile(function, "serial", uses_tiles, parallel=False)
         shares_work = "prange" in function.__code__.co_names
-        self.parallel = _compile(function, "parallel", parallel=True) if shares_work else self.serial
+        self.parallel = _compile(function, "parallel", uses_tiles, parallel=True) if shares_work else self.serial
         self.was_launched, self.pace = False, None
         KERNELS.append(self)
 
     def __call__(self, *args, work=0, least=LEAST_PARALLEL_WORK):
-        if work >= least and _launch.permitted() and _launch.lock.acquire(blocking=False):
+        enough = work >= least or (work > 0 and _launch.shares_all)
+        if enough and _launch.permitted() and _launch.lock.acquire(blocking=False):
             try:
+                if _launch.shares_all:
+                    return self._run_parallel(*args)
                 if _launch.pays(work):
                     return self._run_timed(args, work)
             finally:
                 _launch.lock.release()
         self.serial(*args)
 
+    def _run_parallel(self, *args):
+        self.parallel(*args)
+        _launch.count += self.parallel is not self.serial
+
     def _run_timed(self, args, work):
         rests, started = _launch.rests(), time.perf_counter()
-        (self.serial if rests else self.parallel)(*args)
+        (self.serial if rests else self._run_parallel)(*args)
         seconds = time.perf_counter() - started
         if rests:
             self.pace = min(self.pace or np.inf, seconds / work)
@@ -103,13 +113,16 @@ class Kernel:
 
 
 def before_first_use(dtype, function):
-    """Have `function` called before the first kernel of a module that uses tiles is compiled or loaded for `dtype`."""
+    """Have `function` called before the first kernel that uses tiles is compiled or loaded for `dtype`."""
     _preparations[dtype] = function
 
 
-def kernel(function):
-    """Compile `function` as a `Kernel`: lazily, for float32 and float64, cached on disk."""
-    return Kernel(function)
+def kernel(function=None, *, uses_tiles=False):
+    """Compile `function` as a `Kernel`: lazily, for float32 and float64, cached on disk.
+
+    A kernel that calls `panel`, itself or through a helper, says so by `uses_tiles`: its tiles are then made first.
+    """
+    return partial(Kernel, uses_tiles=uses_tiles) if function is None else Kernel(function, uses_tiles)
 
 
 class _Launch:
@@ -118,6 +131,7 @@ class _Launch:
     def __init__(self):
         self.lock = threading.Lock()
         self.happened = self.forbidden = False
+        self.count = self.shares_all = 0
         self.seconds = None
         self.rest, self.resting_until = _SHORTEST_REST, 0.0
         if hasattr(os, "register_at_fork"):
@@ -161,30 +175,59 @@ class _Launch:
 _launch = _Launch()
 
 
-def _prepare(function, sig):
+class SharedWork:
+    """What `sharing_all_work` yields: `launches` is the number of parallel launches since, by any Python thread."""
+
+    def __init__(self):
+        self._before = _launch.count
+
+    @property
+    def launches(self):
+        return _launch.count - self._before
+
+
+@contextmanager
+def sharing_all_work():
+    """Within the block work of any size is shared among threads, so that small tests see parallel launches.
+
+    It holds for all Python threads. With one Numba thread, or the JIT off, kernels are serial all the same, which
+    `launches` of the `SharedWork` that it yields then shows.
+    """
+    with _launch.lock:
+        _launch.shares_all += 1
+    try:
+        yield SharedWork()
+    finally:
+        with _launch.lock:
+            _launch.shares_all -= 1
+
+
+def _prepare_tiles(sig):
     """See to it, before code is loaded or compiled, that the tiles it calls are there.
 
     Numba asks its cache whenever it meets a new signature, and holds its compiler lock meanwhile.
     """
-    if "panel" in function.__globals__:
-        kinds = {kind.dtype for kind in getattr(sig, "args", sig) if hasattr(kind, "dtype")}
-        for dtype in kinds & _preparations.keys():
-            _preparations.pop(dtype)()
+    kinds = {kind.dtype for kind in getattr(sig, "args", sig) if hasattr(kind, "dtype")}
+    for dtype in kinds & _preparations.keys():
+        _preparations.pop(dtype)()
 
 
 class _NoCache(NullCache):
-    def __init__(self, py_func):
-        self._py_func = py_func
+    uses_tiles = False
 
     def load_overload(self, sig, target_context):
-        _prepare(self._py_func, sig)
+        if self.uses_tiles:
+            _prepare_tiles(sig)
 
 
 class _ForgivingCache(FunctionCache):
     """A cache that compiles anew whatever it cannot read or write."""
 
+    uses_tiles = False
+
     def load_overload(self, sig, target_context):
-        _prepare(self._py_func, sig)
+        if self.uses_tiles:
+            _prepare_tiles(sig)
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # a torn pickle raises nearly anything
@@ -204,13 +247,14 @@ class _ForgivingCache(FunctionCache):
             self.disable()
 
 
-def _compile(function, twin, *, parallel):
+def _compile(function, twin, uses_tiles, *, parallel):
     """Compile one twin under a name of its own."""
     if numba.config.DISABLE_JIT:
         return function
     copy = _renamed(function, twin)
     dispatcher = numba.njit(parallel=parallel, **_FLAGS)(copy)
     _use_cache(dispatcher, copy)
+    dispatcher._cache.uses_tiles = uses_tiles
     return dispatcher
 
 
@@ -238,7 +282,7 @@ def _renamed(function, suffix):
 
 def _use_cache(compiled, function):
     if CACHE_DIRECTORY is None:
-        compiled._cache = _NoCache(function)
+        compiled._cache = _NoCache()
         return
     users_choice = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(CACHE_DIRECTORY)

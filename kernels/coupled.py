@@ -62,7 +62,7 @@ def _apply(values, places, bounds, n, X, out):
     add_blocks(values[bounds[n, 0] : bounds[n + 1, 0]], places[bounds[n, 1] : bounds[n + 1, 1]], X, out)
 
 
-@kernel
+@kernel(uses_tiles=True)
 def see(values, places, bounds, rows, u, U, S, Q):
     """What each tensor sees of the factors, and its Gramians.
 
@@ -81,7 +81,7 @@ def see(values, places, bounds, rows, u, U, S, Q):
         gramians(m1 - m0, m2 - m1, U[m0:end], S[tensor], Q[tensor])
 
 
-@kernel
+@kernel(uses_tiles=True)
 def gradient(values, places, bounds, rows, weights, U, Q, M, scale, G, parts, out):
     """Gradient by u of Σ ½ w_t ‖Y_t/scale − [[P_t u]]‖²; the operators are P_t'.
 
@@ -122,7 +122,7 @@ def _end_in_u(rows, mode, u):
     return rows[mode + 1, 0] if mode < 2 else u.shape[0]
 
 
-@kernel
+@kernel(uses_tiles=True)
 def hessian(values, places, bounds, back_values, back_places, back_bounds, rows, weights, U, S, Q, slope, diagonal, z,
             t, T, X, L, parts, out):  # fmt: skip
     """Gauss-Newton Hessian plus a diagonal, times z.

@@ -25,7 +25,7 @@ def gramians(I, J, U, S, Q):
             Q[2, r, s] = S[0, r, s] * S[1, r, s]
 
 
-@kernel
+@kernel(uses_tiles=True)
 def grams(I, J, U, S, Q):
     """Gramians of three stacked factors and their pairwise Hadamard products.
 

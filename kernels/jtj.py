@@ -35,7 +35,7 @@ def nine_blocks(U0, U1, U2, T0, T1, T2, S, Q, X, L0, L1, L2):
     _one_mode(U2, T2, Q[2], X[0], S[1], X[1], S[0], X[3], L2)
 
 
-@kernel
+@kernel(uses_tiles=True)
 def jtj(I, J, U, T, S, Q, X, L):
     """All nine blocks of J'J applied to tangents, all stacked by mode.
 

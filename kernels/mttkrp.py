@@ -38,7 +38,7 @@ _SLAB_FLOPS = 8e9
 _KEPT_BYTES = 4_000_000
 
 
-@kernel
+@kernel(uses_tiles=True)
 def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
     """Add the MTTKRPs of the chosen `modes`.
 

@@ -67,7 +67,7 @@ def add_blocks(values, places, X, out):
         at += height * width
 
 
-@kernel
+@kernel(uses_tiles=True)
 def operator_product(values, places, X, out):
     """Operator times a tall matrix.
 

@@ -26,7 +26,7 @@ def _model_block(a, B, Ct, scaled, model):
     panel(scaled, False, Ct, STORE, Ct[0], model, Ct, model[0])
 
 
-@kernel
+@kernel(uses_tiles=True)
 def render(A, B, Ct, out):
     """The model tensor.
 
@@ -45,7 +45,7 @@ def render(A, B, Ct, out):
                     out[i, j + m, k] = model[m, k]
 
 
-@kernel
+@kernel(uses_tiles=True)
 def residual_sums(Y, A, B, Ct, sums):
     """Squared residuals of the model, summed for each group of rows.
 

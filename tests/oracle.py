@@ -51,12 +51,10 @@ def stacked_operator(P0, P1, P2, rank):
     return out
 
 
-def coupled_jacobians(P1, P2, PM, A, B, C):
-    """Dense Jacobians of the HSI's and the MSI's model by the stacked factors."""
-    rank, (I, J, K) = A.shape[1], (len(A), len(B), len(C))
-    J_H = cp_jacobian([P1 @ A, P2 @ B, C]) @ stacked_operator(P1, P2, np.eye(K), rank)
-    J_M = cp_jacobian([A, B, PM @ C]) @ stacked_operator(np.eye(I), np.eye(J), PM, rank)
-    return J_H, J_M
+def seen_tensor_and_jacobian(operators, factors):
+    """[[P0 A, P1 B, P2 C]] and its dense Jacobian by the stacked factors."""
+    seen = [P @ factor for P, factor in zip(operators, factors, strict=True)]
+    return cp_tensor(*seen), cp_jacobian(seen) @ stacked_operator(*operators, factors[0].shape[1])
 
 
 def conjugate_step(alpha, d, Hd, p, r):

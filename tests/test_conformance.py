@@ -113,6 +113,15 @@ def remembers(self, problem, **arguments):
     return solution
 
 
+def sums_by_threads(self, problem):
+    """Another image where a launch with little work is parallel, as of a sum in as many parts as there are threads."""
+    from fastccpd.kernels import _jit
+
+    shared = _jit.SharedWork()
+    _jit._nearly_nothing(np.zeros(2), work=1)
+    return Upsampled._image(self, problem) * (1 + 1e-15 * shared.launches)
+
+
 def uses_the_seed(self, problem, *, rng, **arguments):
     solution = Upsampled.solve(self, problem, rng=rng, **arguments)
     solution.image[...] += rng.random()
@@ -194,6 +203,8 @@ def grows(self, problem, **arguments):
         ("inputs_are_unmodified", {"solve": writes_into_its_input}, "msi was modified"),
         ("no_hidden_state", {"solve": remembers, "calls": 0}, "what was fused before"),
         ("same_seed_gives_same_bytes", {"solve": remembers, "calls": 0}, "second time"),
+        ("same_seed_gives_same_bytes", {"_image": sums_by_threads}, "several threads give another"),
+        ("same_seed_gives_same_bytes", {"uses_kernels": True}, "no kernel was launched on several threads"),
         ("seed_matters_only_with_random_starts", {"solve": uses_the_seed}, "has_starts is False"),
         ("seed_matters_only_with_random_starts", {"has_starts": True}, "the same bytes"),
         ("several_starts", {"has_starts": True}, "did not start apart"),

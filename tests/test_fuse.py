@@ -9,6 +9,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from fastccpd.kernels._jit import sharing_all_work
 from scenery import band_means, blur, low_rank_scene, observe, rsnr, small_case
 
 import fastccpd
@@ -17,6 +18,9 @@ from fastccpd.methods import NNCCPDNLS, UCCCPDNLS
 from fastccpd.solver import coupled_cpd
 
 METHODS = pytest.mark.parametrize("method", ["nn-ccpd-nls", "uc-ccpd-nls"])
+TWO_THREADS = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT or numba.config.NUMBA_NUM_THREADS < 2), reason="needs two threads of compiled code"
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,39 +78,43 @@ def test_blocks_of_the_image_are_rendered_without_the_rest(case):
     np.testing.assert_allclose(block, result.sri[2:7, 0:3][:, :, [4, 9]], rtol=1e-13)
 
 
+@TWO_THREADS
 @METHODS
-def test_the_same_seed_gives_the_same_bytes_on_one_and_on_two_threads(case, method, monkeypatch):
-    from fastccpd.kernels import _jit
-
+def test_the_same_seed_gives_the_same_bytes_on_one_and_on_two_threads(case, method):
     _, hsi, msi, degradation = case
-    monkeypatch.setattr(_jit, "LEAST_PARALLEL_WORK", 0)
-    monkeypatch.setattr(_jit, "_LAUNCHES_WORTH", 0)
-    results = [
-        fuse(hsi, msi, degradation, rank=4, max_iter=15, method=method, threads=threads, rng=7).sri.tobytes()
-        for threads in range(1, numba.config.NUMBA_NUM_THREADS + 1)
-    ]
-    assert len(set(results)) == 1
-    assert fuse(hsi, msi, degradation, rank=4, max_iter=15, method=method, rng=8).sri.tobytes() != results[0]
+
+    def run(rng=7, **options):
+        return fuse(hsi, msi, degradation, rank=4, max_iter=15, method=method, rng=rng, **options)
+
+    with sharing_all_work() as shared:
+        one = run(threads=1)
+        assert shared.launches == 0
+        for threads in range(2, numba.config.NUMBA_NUM_THREADS + 1):
+            before = shared.launches
+            several = run(threads=threads)
+            assert shared.launches > before + 15  # at least one in each iteration
+            assert several.sri.tobytes() == one.sri.tobytes()
+    assert run(rng=8).sri.tobytes() != one.sri.tobytes()
 
 
-def test_eight_threads_fusing_at_once_give_the_serial_results(monkeypatch):
-    from fastccpd.kernels import _jit
-
-    monkeypatch.setattr(_jit, "LEAST_PARALLEL_WORK", 0)
-    monkeypatch.setattr(_jit, "_LAUNCHES_WORTH", 0)
+@TWO_THREADS
+@pytest.mark.parametrize("method", [{}, {"method": "nn-ccpd-nls"}], ids=["default", "nn-ccpd-nls"])
+def test_eight_threads_fusing_at_once_give_the_serial_results(method):
     cases = [small_case(seed=seed, noise=0.02)[1:] for seed in range(8)]
-    expected = [fuse(*case, rank=3, max_iter=10).sri.tobytes() for case in cases]
+    expected = [fuse(*case, rank=3, max_iter=10, threads=1, **method).sri.tobytes() for case in cases]
     found = [None] * 8
 
     def work(n):
-        found[n] = fuse(*cases[n], rank=3, max_iter=10).sri.tobytes()
+        found[n] = fuse(*cases[n], rank=3, max_iter=10, **method).sri.tobytes()
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with sharing_all_work() as shared:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert found == expected
+    assert shared.launches > 0
 
 
 def test_thread_settings_are_left_as_found(case):
@@ -173,9 +181,13 @@ def test_a_given_start_is_checked_copied_and_lifted_off_zero(case):
     assert better.trace.cost[0] == pytest.approx(result.cost, rel=1e-2)
     assert result.factors.A[0, 0] > 0
     for bad, words in [
-        ([f[:, :2] for f in init], "shapes"), ([-f for f in init], "negative"), (init[:2], "shapes"), (3, "got int"),
-        ([np.full_like(f, np.nan) for f in init], "NaN"), ([0 * f for f in init], "all zeros"),
-    ]:  # fmt: skip
+        ([f[:, :2] for f in init], "shapes"),
+        ([-f for f in init], "negative"),
+        (init[:2], "shapes"),
+        (3, "got int"),
+        ([np.full_like(f, np.nan) for f in init], "NaN"),
+        ([0 * f for f in init], "all zeros"),
+    ]:
         with pytest.raises((ValueError, TypeError), match=f"^init.*{words}"):
             fuse(hsi, msi, degradation, method="nn-ccpd-nls", rank=3, init=bad)
 
@@ -314,7 +326,7 @@ def test_a_large_fusion_by_the_papers_method_takes_less_than_eighty_megabytes_be
 def test_nothing_the_size_of_an_image_is_allocated_by_an_iteration():
     sri = low_rank_scene((160, 152, 80), 3, 0)
     P = blur(160), blur(152), band_means(80, 8)
-    objective = coupled_cpd.CoupledCPD(fastccpd.Problem(*observe(sri, *P), fastccpd.Degradation(*P)), 4)
+    objective = coupled_cpd.CoupledCPD.of_problem(fastccpd.Problem(*observe(sri, *P), fastccpd.Degradation(*P)), 4)
     x = np.random.default_rng(0).uniform(0.5, 1.0, objective.shape)
     objective.cost_and_gradient(x)
     objective.hessp(objective.precondition(x))
@@ -325,7 +337,7 @@ def test_nothing_the_size_of_an_image_is_allocated_by_an_iteration():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 0.2 * objective.problem.msi.nbytes
+    assert peak < 0.2 * objective.terms[1].tensor.nbytes
 
 
 def test_degenerate_data_end_with_a_status_and_finite_numbers():

@@ -2,16 +2,15 @@
 
 import inspect
 import re
-from pathlib import Path
 
 import numpy as np
+import pages
 import pytest
 
 from fastccpd import kernels
 
-PAGE = (Path(__file__).parents[1] / "docs" / "kernels.md").read_text(encoding="utf-8")
+PAGE = pages.text_of("kernels.md")
 ROWS = dict(re.findall(r"^\| `(\w+)(\(.*?\))` \|", PAGE, flags=re.MULTILINE))
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 def test_the_page_lists_exactly_what_is_public():
@@ -23,13 +22,10 @@ def test_the_page_gives_the_signature_of(name):
     assert ROWS[name] == str(inspect.signature(getattr(kernels, name)))
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=["directly", "operators", "tensorly", "pyttb"])
+@pytest.mark.parametrize("example", pages.examples_of("kernels.md"), ids=["directly", "operators", "tensorly", "pyttb"])
 @pytest.mark.filterwarnings("default")  # other packages' own
 def test_the_example_runs(example):
-    for package in ("tensorly", "pyttb"):
-        if f"import {package}" in example:
-            pytest.importorskip(package, exc_type=ImportError)
-    exec(compile(example, "docs/kernels.md", "exec"), {})
+    pages.run_example(example, "kernels.md")
 
 
 def test_the_error_that_the_page_quotes_is_the_one_that_is_raised():

@@ -28,7 +28,7 @@ class Parts:
 
     def setup(self, name):
         *shape, _, rank = _SCENES[name]
-        self.objective = CoupledCPD(Problem(*smooth_pair(_SCENES[name])), rank)
+        self.objective = CoupledCPD.of_problem(Problem(*smooth_pair(_SCENES[name])), rank)
         # Three points in turn: the objective remembers its passes at the last two.
         self.points = itertools.cycle([start_of(shape, rank, seed) for seed in range(3)])
         _, self.g = self.objective.cost_and_gradient(next(self.points))
@@ -61,7 +61,8 @@ class _Solve:
         self.time_ten_iterations(number)
 
     def time_ten_iterations(self, number):
-        minimize(CoupledCPD(self.problem, self.x0.shape[1]), self.x0, Options(max_iter=self.iterations, ftol=0.0))
+        objective = CoupledCPD.of_problem(self.problem, self.x0.shape[1])
+        minimize(objective, self.x0, Options(max_iter=self.iterations, ftol=0.0))
 
 
 class Pixels(_Solve):

@@ -70,8 +70,8 @@ THREE_MODES = {
 
 def numpy_hessp(objective):
     """z -> H z by plain NumPy at the objective's linearisation point, with all that does not depend on z made ahead."""
-    d = objective.problem.degradation
-    P1, P2, PM = d.P1.toarray(), d.P2.toarray(), d.PM.toarray()
+    hsi, msi = objective.terms
+    P1, P2, PM = (P.toarray() for P in (*hsi.operators[:2], msi.operators[2]))
     x, slope, diagonal = objective._here.x, objective._slope, objective._diagonal
     m0, m1, m2 = objective.modes
     u = np.square(x)
@@ -115,6 +115,6 @@ def objective_at_a_point(shape, rank):
     rng = np.random.default_rng(0)
     degradation = preset("stereo", shape)
     hsi, msi = degrade(rng.random(shape), degradation)
-    objective = CoupledCPD(Problem(hsi, msi, degradation), rank)
+    objective = CoupledCPD.of_problem(Problem(hsi, msi, degradation), rank)
     objective.cost_and_gradient(rng.uniform(0.3, 1.0, objective.shape))
     return objective, rng.standard_normal(objective.shape)

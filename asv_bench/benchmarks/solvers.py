@@ -232,7 +232,7 @@ def best_cost(problem, rank, starts=5, iterations=400):
     """The lowest cost of several starts after many iterations: what 1 % above is measured from."""
     costs = []
     for seed in range(starts):
-        objective = CoupledCPD(problem, rank)
+        objective = CoupledCPD.of_problem(problem, rank)
         state = minimize(objective, start_of(problem.sri_shape, rank, seed), Options(max_iter=iterations, ftol=0.0))
         costs.append(state.cost)
     return min(costs)

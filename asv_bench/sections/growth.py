@@ -34,7 +34,7 @@ def threads():
 
         def run(count, problem=problem, rank=rank, x0=x0, options=options):
             numba.set_num_threads(count)
-            minimize(CoupledCPD(problem, rank), x0, options)
+            minimize(CoupledCPD.of_problem(problem, rank), x0, options)
 
         ways = {str(count): lambda count=count, run=run: run(count) for count in sorted({1, most})}
         try:
@@ -64,7 +64,7 @@ def scaling():
 
 
 def _iteration(shape):
-    objective = CoupledCPD(Problem(*pairs.smooth_pair((*shape, _FEW, _RANK))), _RANK)
+    objective = CoupledCPD.of_problem(Problem(*pairs.smooth_pair((*shape, _FEW, _RANK))), _RANK)
     # Three points in turn: the objective remembers its passes at the last two.
     points = itertools.cycle([pairs.start_of(shape, _RANK, seed) for seed in range(3)])
 

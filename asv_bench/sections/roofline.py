@@ -38,7 +38,7 @@ def roofline():
 
 def _points(size):
     *shape, _, rank = size
-    objective = CoupledCPD(Problem(*pairs.smooth_pair(size)), rank)
+    objective = CoupledCPD.of_problem(Problem(*pairs.smooth_pair(size)), rank)
 
     def iterate():
         _, g = objective.cost_and_gradient(pairs.start_of(shape, rank))

@@ -46,10 +46,10 @@ def _to_the_target(problem, rank):
     starts = [start_of(problem.sri_shape, rank, seed) for seed in range(5)]
 
     def lbfgs(pairs):
-        return lambda x0: rivals.lbfgs(CoupledCPD(problem, rank), x0, target, pairs)[0]
+        return lambda x0: rivals.lbfgs(CoupledCPD.of_problem(problem, rank), x0, target, pairs)[0]
 
     ways = {
-        "ours": lambda x0: rivals.trust_region(CoupledCPD(problem, rank), x0, target)[0],
+        "ours": lambda x0: rivals.trust_region(CoupledCPD.of_problem(problem, rank), x0, target)[0],
         "numpy": lambda x0: rivals.trust_region(rivals.NumpyCoupledCPD(problem, rank), x0, target)[0],
         **{f"l-bfgs, {pairs} pairs": lbfgs(pairs) for pairs in (5, 10, 20)},
     }
@@ -68,6 +68,6 @@ def _to_the_papers_cost(problem, rank):
         x0 = start_of(problem.sri_shape, rank, seed)
         for variant, options in rivals.PAPERS_CG.items():
             seconds, cost = rivals.cost_of_the_papers_algorithm(problem, rank, x0, **options)
-            own = rivals.trust_region(CoupledCPD(problem, rank), x0, cost)[0]
+            own = rivals.trust_region(CoupledCPD.of_problem(problem, rank), x0, cost)[0]
             found[variant].append({"its seconds": seconds, "its cost": cost, "our seconds": own})
     return found

@@ -270,7 +270,7 @@ class _Run:
     def fit(self, problem, x0, ftol, regularisers=(), weights=(1.0, 1.0)):
         """The factors of a problem from x0, in the iterations that are left."""
         scale = own_scale(problem)
-        objective = CoupledCPD(problem, self.rank, "square", "positive", regularisers, weights, scale)
+        objective = CoupledCPD.of_problem(problem, self.rank, "square", "positive", regularisers, weights, scale)
         left = None if self._limit is None else max(0.0, self._limit - self.seconds)
         options = Options(max_iter=self.max_iter - self.n_iter, ftol=ftol, max_seconds=left)
         state = minimize(objective, x0, options, lambda state: self._goes_on(state, scale**2))

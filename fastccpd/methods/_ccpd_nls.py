@@ -9,10 +9,11 @@ import numpy as np
 from ..kernels._simd import padded
 from ..kernels.block_cholesky import triangle
 from ..kernels.mttkrp import blocks_for
-from ..model.checks import as_choice, as_count, as_number
+from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.result import Trace
-from ..solver.coupled_cpd import CURVATURES, SLAB, CoupledCPD
-from ..solver.regularisers import Ridge, Smoothness, Subspace
+from ..solver.coupled_cpd import CURVATURES, CoupledCPD
+from ..solver.misfit import SLAB
+from ..solver.regularisers import Ridge, Smoothness, Subspace, as_regularisers
 from ..solver.starts import given_start, own_scale, random_start
 from ..solver.trust_region import Options, minimize
 from .method import Method, Solution
@@ -80,6 +81,7 @@ class CoupledNLS(Method):
 
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
+    takes_regularisers: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
 
@@ -88,19 +90,16 @@ class CoupledNLS(Method):
         as_choice(self.curvature, "curvature", CURVATURES)
         # Plain numbers, whatever was given: options go through JSON.
         for name in ("rank", "subspace_rank", "max_iter", "pcg_max_iter"):
-            self._set(name, as_count(getattr(self, name), name, least=0 if name == "max_iter" else 1))
+            set_fields(self, **{name: as_count(getattr(self, name), name, least=0 if name == "max_iter" else 1)})
         for name in ("ridge", "subspace", "gtol", "ftol", "xtol", "eta", "pcg_rtol"):
-            self._set(name, as_number(getattr(self, name), name))
+            set_fields(self, **{name: as_number(getattr(self, name), name)})
         if self.radius0 is not None:
-            self._set("radius0", as_number(self.radius0, "radius0", above=True))
-        self._set("weights", _numbers(self.weights, "weights", "two numbers, for HSI and MSI,", 2))
-        needed = "three numbers, for rows, columns and bands,"
-        self._set("smoothness", _numbers(self.smoothness, "smoothness", needed, 3))
-        if not any(self.weights):
-            raise ValueError(f"weights: got {self.weights}; at least one above zero is needed")
-
-    def _set(self, name, value):
-        object.__setattr__(self, name, value)
+            set_fields(self, radius0=as_number(self.radius0, "radius0", above=True))
+        weights = _numbers(self.weights, "weights", "two numbers, for HSI and MSI,", 2)
+        smoothness = _numbers(self.smoothness, "smoothness", "three numbers, for rows, columns and bands,", 3)
+        if not any(weights):
+            raise ValueError(f"weights: got {weights}; at least one above zero is needed")
+        set_fields(self, weights=weights, smoothness=smoothness)
 
     def _solver_options(self, time_limit):
         shared = {name: getattr(self, name) for name in Options.__dataclass_fields__ if name != "max_seconds"}
@@ -111,11 +110,12 @@ class CoupledNLS(Method):
         """One of the names of `solver.parametrisation`, or one for each mode."""
         return "identity"
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
+    def solve(self, problem, *, rng, callback=None, time_limit=None, init=None, regularisers=()):
         scale = own_scale(problem)
         parametrisation = self.parametrisation
-        objective = CoupledCPD(
-            problem, self.rank, parametrisation, self.curvature, self._regularisers(problem), self.weights, scale
+        priors = (*self._regularisers(problem), *as_regularisers(regularisers))
+        objective = CoupledCPD.of_problem(
+            problem, self.rank, parametrisation, self.curvature, priors, self.weights, scale
         )
         if init is None:
             x0 = random_start(problem, self.rank, parametrisation, rng)
@@ -125,9 +125,12 @@ class CoupledNLS(Method):
         trace = Trace(**vars(state.trace))
         trace.cost = [cost * scale**2 for cost in trace.cost]
         return Solution(
-            status=state.status, cost=state.cost * scale**2, n_iter=state.n_iter, trace=trace,
+            status=state.status,
+            cost=state.cost * scale**2,
+            n_iter=state.n_iter,
+            trace=trace,
             factors=objective.factors(state.x),
-        )  # fmt: skip
+        )
 
     def _regularisers(self, problem):
         I, J, K = problem.sri_shape

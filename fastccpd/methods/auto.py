@@ -37,7 +37,7 @@ class Auto(NNCCPDAuto):
     .. [1] Xi-Yuan Liu, Xiao-Feng Gong, Lei Wang, Wei Feng, Qiu-Hua Lin: A Parametric Non-negative Coupled Canonical
        Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution.
     .. [2] Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral
-       Image Superresolution via Subspace-Based Regularization. IEEE Transactions on Geoscience and Remote Sensing, 2015.
+       Image Superresolution via Subspace-Based Regularization. IEEE Trans. Geoscience and Remote Sensing, 2015.
     """
 
     show: str = "best"

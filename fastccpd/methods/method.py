@@ -86,6 +86,8 @@ class Method:
     # Whether the result depends on a random start (so that `starts` and `init` make sense).
     has_starts: ClassVar[bool] = False
     takes_init: ClassVar[bool] = False
+    # Whether its cost can have further terms, the caller's `regularisers`.
+    takes_regularisers: ClassVar[bool] = False
     # Whether it can leave out data that are not valid.
     takes_gaps: ClassVar[bool] = False
     # Whether P1 and P2 must be one periodic blur.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ..model.checks import set_fields
 from ._ccpd_nls import CoupledNLS
 from .method import register
 
@@ -40,7 +41,7 @@ class NNCCPDNLS(CoupledNLS):
             raise TypeError(f"nonnegative_modes: got {given!r}; {needed}")
         if not set(modes) <= set(_MODES):
             raise ValueError(f"nonnegative_modes: got {given!r}; {needed}")
-        self._set("nonnegative_modes", tuple(modes))
+        set_fields(self, nonnegative_modes=tuple(modes))
 
     @property
     def nonnegative(self):

@@ -119,7 +119,7 @@ class Stereo(Method):
         degradation = Degradation(row, column, sparse.eye_array(bands, format="csr"))
         alone = Problem(np.zeros((1, 1, bands), problem.dtype), problem.msi, degradation, check_finite=False)
         scale = own_scale(alone)
-        objective = CoupledCPD(alone, self.rank, "identity", weights=(0.0, 1.0), scale=scale)
+        objective = CoupledCPD.of_problem(alone, self.rank, "identity", weights=(0.0, 1.0), scale=scale)
         A, B, C = np.split(random_start(problem, self.rank, "identity", rng), [I, I + J])
         options = Options(max_iter=self.start_iter, ftol=0.0, max_seconds=time_limit)
         state = minimize(objective, np.vstack([A, B, problem.degradation.PM @ C]), options)

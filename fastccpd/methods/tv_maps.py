@@ -24,7 +24,7 @@ class TVMaps(Method):
     References
     ----------
     .. [1] Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral
-       Image Superresolution via Subspace-Based Regularization. IEEE Transactions on Geoscience and Remote Sensing, 2015.
+       Image Superresolution via Subspace-Based Regularization. IEEE Trans. Geoscience and Remote Sensing, 2015.
     """
 
     nonnegative: ClassVar[bool] = True

@@ -14,6 +14,12 @@ _LARGEST_WEIGHT = 1e30
 _SCAN_BYTES = 1 << 24
 
 
+def set_fields(instance, **values):
+    """Set fields of a frozen dataclass, from its `__post_init__`: there what was given becomes what was checked."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
 def as_count(value, name, *, least=1, most=None):
     """`value` as an int of at least `least`."""
     needed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
@@ -47,6 +53,16 @@ def as_choice(value, name, choices):
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}: got {value!r}; {' or '.join(repr(c) for c in choices)} is needed")
     return value
+
+
+def check_members(value, name, members):
+    """Refuse an object without one of the methods called `members`, naming the first that is missing."""
+    if isinstance(value, type):
+        raise TypeError(f"{name}: got the class {value.__name__}; an object of it is needed")
+    for member in members:
+        if not callable(getattr(value, member, None)):
+            needed = ", ".join(members)
+            raise TypeError(f"{name}: got {type(value).__name__}, which has no {member}(); {needed} are needed")
 
 
 def as_cube(value, name):
@@ -111,8 +127,8 @@ def check_values(cube, name):
         raise ValueError(f"{name}: holds magnitudes up to only {largest:g}; {lowest:g} is needed, so rescale it")
 
 
-def as_operator(value, name):
-    """`value` (dense, scipy.sparse) as a float64 CSR array of its own, without explicit zeros."""
+def as_matrix(value, name):
+    """`value` (dense, scipy.sparse) as a float64 CSR array of its own, finite, without explicit zeros."""
     needed = "a matrix of real numbers, dense or scipy.sparse, is needed"
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name}: got a masked array; {needed}")
@@ -130,21 +146,21 @@ def as_operator(value, name):
     matrix = sparse.csr_array(value, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    rows, columns = matrix.shape
-    if rows > columns:
-        raise ValueError(f"{name}: {rows} rows and {columns} columns; it maps fine to coarse: at most as many rows")
     if not np.isfinite(matrix.data).all():
         raise ValueError(f"{name}: holds NaN or infinite values; finite weights are needed")
-    empty = np.flatnonzero(np.diff(matrix.indptr) == 0)
-    if empty.size:
-        raise ValueError(f"{name}: row {empty[0]} is all zeros; every row must see something")
-    largest = np.abs(matrix.data).max()
+    largest = np.abs(matrix.data).max(initial=0.0)
     if largest > _LARGEST_WEIGHT:
         raise ValueError(f"{name}: holds a weight of {largest:g}; at most {_LARGEST_WEIGHT:g} is needed")
     return matrix
 
 
-def set_fields(instance, **values):
-    """Set fields of a frozen dataclass while it is being made: the one place that may."""
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)
+def as_operator(value, name):
+    """`value` as by `as_matrix`, mapping fine to coarse: no more rows than columns, and no row of zeros."""
+    matrix = as_matrix(value, name)
+    rows, columns = matrix.shape
+    if rows > columns:
+        raise ValueError(f"{name}: {rows} rows and {columns} columns; it maps fine to coarse: at most as many rows")
+    empty = np.flatnonzero(np.diff(matrix.indptr) == 0)
+    if empty.size:
+        raise ValueError(f"{name}: row {empty[0]} is all zeros; every row must see something")
+    return matrix

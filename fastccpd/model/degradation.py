@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from .checks import as_operator
+from .checks import as_operator, set_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +26,7 @@ class Degradation:
     PM: sparse.csr_array
 
     def __post_init__(self):
-        for name in ("P1", "P2", "PM"):
-            object.__setattr__(self, name, as_operator(getattr(self, name), name))
+        set_fields(self, **{name: as_operator(getattr(self, name), name) for name in ("P1", "P2", "PM")})
 
     @property
     def sri_shape(self):

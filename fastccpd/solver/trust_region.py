@@ -10,22 +10,23 @@ The step is taken if it achieves more than `eta` of the predicted decrease, ρ =
 Nocedal & Wright, chapter 4: ρ > ¾ at a step p widens it to 2‖p‖, ρ < ¼ shrinks it to ‖p‖/4. A trial cost that is not
 finite counts as ρ = −∞.
 
-An objective has cost(x), cost_and_gradient(x) (which sets the point of the next two), hessp(z), precondition(r), and
-may have release(x): a point of lower cost if x is stationary only in its parametrisation, else None. It is asked before
-a run is called converged.
+What an objective is, says `objective.py`.
 
 The run's whole memory is its `State`: stop, look at it, pickle it, go on; ten iterations and ten more are twenty, byte
 for byte.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels.vectors import dot
-from ..model.checks import as_choice, as_count, as_number
+from ..model.checks import as_choice, as_count, as_number, check_members
 from ..model.result import Status, Trace
+from .objective import Objective
 from .pcg import Step, boundary, predicted_decrease, steihaug
 
 STEPS = ("steihaug", "dogleg")
@@ -35,20 +36,32 @@ IDLE_ITERATIONS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Each default with its reason.
+    """How to minimise: each default with its reason.
 
-    step : "steihaug" needs many times fewer Hessian products than "dogleg" (the paper's rule).
-    max_iter : outer iterations; 400 outlast the stopping rules below on every scene tried (100 to 340 were needed).
-    gtol : stop at ‖g‖ ≤ gtol ‖g₀‖; small, because the cost settles first.
-    ftol : stop when five iterations in a row gain less than ftol of the cost each; less than any metric sees. One
-        such iteration proves nothing: the radius may just have shrunk, or the path may cross a plateau.
-    xtol : stop when a step is shorter than xtol of x: rounding decides from there on.
-    radius0 : first radius; None is the length of the preconditioned gradient (steihaug), 0.3 ‖x₀‖ (dogleg).
-    eta : least ρ of an accepted step; tiny, since any true decrease is progress.
-    pcg_max_iter : CG steps at most; beyond 30 the directions have lost their conjugacy.
-    pcg_rtol : the largest forcing term; 0.3 takes half the H products of 0.1 to the same cost on noisy scenes. Late, it
-        falls as 2 sqrt(‖g‖/‖g₀‖), for fast final convergence where the model fits exactly.
-    max_seconds : None, or when to stop.
+    Parameters
+    ----------
+    step : str
+        "steihaug" needs many times fewer Hessian products than "dogleg" (the paper's rule).
+    max_iter : int
+        Outer iterations; 400 outlast the stopping rules below on every scene tried (100 to 340 were needed).
+    gtol : float
+        Stop at ‖g‖ ≤ gtol ‖g₀‖; small, because the cost settles first.
+    ftol : float
+        Stop when five iterations in a row gain less than ftol of the cost each; less than any metric sees. One such
+        iteration proves nothing: the radius may just have shrunk, or the path may cross a plateau.
+    xtol : float
+        Stop when a step is shorter than xtol of x: rounding decides from there on.
+    radius0 : float, optional
+        First radius; None is the length of the preconditioned gradient (steihaug), 0.3 ‖x₀‖ (dogleg).
+    eta : float
+        Least ρ of an accepted step; tiny, since any true decrease is progress.
+    pcg_max_iter : int
+        CG steps at most; beyond 30 the directions have lost their conjugacy.
+    pcg_rtol : float
+        The largest forcing term; 0.3 takes half the H products of 0.1 to the same cost on noisy scenes. Late, it falls
+        as 2 sqrt(‖g‖/‖g₀‖), for fast final convergence where the model fits exactly.
+    max_seconds : float, optional
+        When to stop.
     """
 
     step: str = "steihaug"
@@ -76,7 +89,30 @@ class Options:
 
 @dataclass
 class State:
-    """Where a run stands. `status` is None while it may go on."""
+    """Where a run stands, and all that is needed to go on.
+
+    Attributes
+    ----------
+    x : array
+        The best point so far, float64.
+    cost : float
+        f(x).
+    radius : float
+        Of the trust region.
+    first_gradient_norm : float
+        ‖g₀‖, which `gtol` refers to.
+    n_iter, n_cost, n_gradient, n_hessp : int
+        Iterations, trial costs, gradients and Hessian products so far.
+    n_idle : int
+        Iterations in a row that gained less than `ftol`.
+    settled : Status or None
+        Why further steps lead nowhere, found by the last step.
+    seconds : float
+    status : Status or None
+        Why the run ended; None while it may go on.
+    trace : Trace
+        One entry for the start and one for each iteration.
+    """
 
     x: np.ndarray
     cost: float = np.nan
@@ -93,12 +129,18 @@ class State:
     trace: Trace = field(default_factory=Trace)
 
 
-def minimize(objective, x0, options=None, callback=None):
+def minimize(
+    objective: Objective,
+    x0: ArrayLike | State,
+    options: Options | None = None,
+    callback: Callable[[State], bool | None] | None = None,
+) -> State:
     """Minimise `objective` from x0, an array or the `State` of an earlier run.
 
     Parameters
     ----------
-    objective : see the module's docstring
+    objective : Objective
+        `release` may be missing.
     x0 : array or State
         A State is continued (in place of a copy) for up to `max_iter` more iterations.
     options : Options, optional
@@ -108,7 +150,25 @@ def minimize(objective, x0, options=None, callback=None):
     Returns
     -------
     State
+        Not converging is a status, never an exception.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastccpd.solver import Objective, minimize
+    >>> class Bowl(Objective):
+    ...     def cost(self, x):
+    ...         return 0.5 * float(np.sum((x - 3.0) ** 2))
+    ...     def cost_and_gradient(self, x):
+    ...         return self.cost(x), x - 3.0
+    ...     def hessp(self, z):
+    ...         return z
+    ...     def precondition(self, r):
+    ...         return r
+    >>> minimize(Bowl(), np.zeros(4)).x
+    array([3., 3., 3., 3.])
     """
+    check_members(objective, "objective", ("cost", "cost_and_gradient", "hessp", "precondition"))
     options = options or Options()
     state = x0 if isinstance(x0, State) else State(np.array(x0, dtype=np.float64))
     state.status = None
@@ -126,7 +186,7 @@ def minimize(objective, x0, options=None, callback=None):
 
     last = state.n_iter + options.max_iter
     while True:
-        state.seconds = before + time.perf_counter() - started
+        state.seconds, released = before + time.perf_counter() - started, None
         converged = Status.GRADIENT_SMALL if norm <= options.gtol * state.first_gradient_norm else state.settled
         if callback is not None and callback(state):
             state.status = Status.CALLBACK
@@ -141,7 +201,7 @@ def minimize(objective, x0, options=None, callback=None):
         if state.status is not None:
             return state
 
-        if converged:
+        if released is not None:
             state.x, state.settled, state.n_idle, rho, products = released, None, 0, np.nan, 0
             f, g = objective.cost_and_gradient(state.x)
             state.radius = _first_radius(objective, state.x, g, options)
@@ -199,12 +259,11 @@ def _first_radius(objective, x, g, options):
 
 
 def _find_step(objective, g, state, norm, options):
-    if options.step == "dogleg":
-        return dogleg(g, objective.hessp, objective.precondition, radius=state.radius,
-                      max_iter=options.pcg_max_iter, rtol=options.pcg_rtol)  # fmt: skip
-    rtol = min(options.pcg_rtol, 2.0 * np.sqrt(norm / state.first_gradient_norm))
-    return steihaug(g, objective.hessp, objective.precondition, radius=state.radius,
-                    max_iter=options.pcg_max_iter, rtol=rtol)  # fmt: skip
+    rule, rtol = dogleg, options.pcg_rtol
+    if options.step == "steihaug":
+        rule, rtol = steihaug, min(rtol, 2.0 * np.sqrt(norm / state.first_gradient_norm))
+    limits = {"radius": state.radius, "max_iter": options.pcg_max_iter, "rtol": rtol}
+    return rule(g, objective.hessp, objective.precondition, **limits)
 
 
 def dogleg(g, hessp, precondition, *, radius, max_iter, rtol):
@@ -235,6 +294,10 @@ def dogleg(g, hessp, precondition, *, radius, max_iter, rtol):
 
 def _record(state, norm, *, rho, cg_iterations):
     state.trace.append(
-        cost=state.cost, gradient_norm=float(norm), radius=state.radius, rho=rho, cg_iterations=cg_iterations,
+        cost=state.cost,
+        gradient_norm=float(norm),
+        radius=state.radius,
+        rho=rho,
+        cg_iterations=cg_iterations,
         seconds=state.seconds,
-    )  # fmt: skip
+    )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numba
 import numpy as np
 
+from ..kernels._jit import sharing_all_work
 from ..model.problem import Factors
 from .cases import small_case
 from .running import checked, require, run, same_bytes
@@ -15,11 +16,14 @@ from .running import checked, require, run, same_bytes
 @checked
 def check_same_seed_gives_same_bytes(method):
     """A seed, or a Generator in one state, gives the same bytes each time and on any number of threads."""
-    expected = run(method, rng=5)
-    require(same_bytes(run(method, rng=5), expected), "the same seed gives another result the second time")
-    require(same_bytes(run(replace(method), rng=5), expected), "an equal method object gives another result")
-    require(same_bytes(run(method, rng=5, threads=1), expected), "one thread gives another result")
+    expected = run(method, rng=5, threads=1)
+    require(same_bytes(run(method, rng=5, threads=1), expected), "the same seed gives another result the second time")
+    require(same_bytes(run(replace(method), rng=5, threads=1), expected), "an equal method gives another result")
     require(same_bytes(run(method, rng=np.random.default_rng(5)), expected), "a Generator gives another result")
+    with sharing_all_work() as shared:
+        require(same_bytes(run(method, rng=5), expected), "several threads give another result than one")
+    if method.uses_kernels and numba.get_num_threads() > 1 and not numba.config.DISABLE_JIT:
+        require(shared.launches > 0, "uses_kernels is True, but no kernel was launched on several threads")
 
 
 @checked

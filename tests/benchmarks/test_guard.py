@@ -43,7 +43,7 @@ def test_a_fixed_cost_is_reached_without_more_work_than_before(problem):
     taken = Counter()
     for seed in range(5):
         options = Options(max_iter=300, ftol=0.0)
-        state = minimize(CoupledCPD(problem, RANK), pairs.start_of(SHAPE, RANK, seed), options, _there)
+        state = minimize(CoupledCPD.of_problem(problem, RANK), pairs.start_of(SHAPE, RANK, seed), options, _there)
         assert _there(state)
         taken.update({"Hessian products": state.n_hessp, "gradients": state.n_gradient, "costs": state.n_cost})
     for what, before in TAKEN.items():
@@ -55,7 +55,7 @@ def _there(state):
 
 
 def test_each_part_of_an_iteration_keeps_to_its_launches(problem):
-    objective = CoupledCPD(problem, RANK)
+    objective = CoupledCPD.of_problem(problem, RANK)
     x = pairs.start_of(SHAPE, RANK)
     _, g = objective.cost_and_gradient(x)
     assert launches(lambda: objective.cost(0.9 * x)) <= 3, "what both images see, and one pass over each"
@@ -66,7 +66,7 @@ def test_each_part_of_an_iteration_keeps_to_its_launches(problem):
 
 
 def test_a_run_makes_no_launches_beside_those_of_its_parts(problem):
-    objective = CoupledCPD(problem, RANK)
+    objective = CoupledCPD.of_problem(problem, RANK)
     state = State(pairs.start_of(SHAPE, RANK))
     found = launches(lambda: minimize(objective, state, Options(max_iter=20, ftol=0.0)))
     passes, gradients = 1 + state.n_cost, state.n_gradient

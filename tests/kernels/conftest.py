@@ -51,7 +51,7 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
         maps.along(compressed_rows(sparse.random_array((n // 4, n), density=0.1, rng=rng)), Z, axis)
 
     _, hsi, msi, degradation = small_case(shape=(24, 20, 30), rank=3, noise=0.01)
-    objective = CoupledCPD(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)
+    objective = CoupledCPD.of_problem(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)
     _, g = objective.cost_and_gradient(rng.random(objective.shape))
     objective.hessp(objective.precondition(g))
     _jit._nearly_nothing(np.zeros(3))

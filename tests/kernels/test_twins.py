@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy as np
 import pytest
-from fastccpd.kernels import _jit
+from fastccpd.kernels import _jit, _simd
 
 JIT_ON = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT or numba.config.BOUNDSCHECK), reason="compares code as users run it"
@@ -124,6 +124,50 @@ def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypa
     launch.resting_until = 0.0
     assert call() == "parallel"
     assert launch.rest < 2 * rest
+
+
+@JIT_ON
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
+def test_within_the_block_little_work_is_shared_and_outside_it_is_not():
+    def launches(**sharing):
+        shared = _jit.SharedWork()
+        counts = np.zeros(2)
+        _jit._nearly_nothing(counts, **sharing)
+        assert (counts == 1).all()
+        return shared.launches
+
+    assert launches(work=1) == 0
+    with _jit.sharing_all_work() as outer:
+        assert launches(work=1) == 1
+        with _jit.sharing_all_work():
+            assert launches(work=1, least=1e9) == 1
+        assert launches(work=1) == 1
+        assert launches() == 0  # what names no work is serial
+        numba.set_num_threads(1)
+        try:
+            assert launches(work=1) == 0
+        finally:
+            numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    assert launches(work=1) == 0
+    assert outer.launches == 3
+
+
+def reaches_a_tile(function, seen=()):
+    """Whether a function calls `panel`, itself or through the functions that it calls."""
+    function = getattr(function, "py_func", function)
+    known = function.__globals__
+    called = [known[name] for name in function.__code__.co_names if name in known]
+    if any(thing is _simd.panel for thing in called):
+        return True
+    helpers = [thing for thing in called if hasattr(getattr(thing, "py_func", thing), "__code__")]
+    return any(reaches_a_tile(helper, (*seen, function)) for helper in helpers if helper not in seen)
+
+
+def test_a_kernel_says_that_it_uses_tiles_if_and_only_if_it_does():
+    """One that forgets it is compiled without them: the first process that calls it before any other is aborted."""
+    by_code = {kernel.__name__ for kernel in _jit.KERNELS if reaches_a_tile(kernel.serial)}
+    assert by_code == {kernel.__name__ for kernel in _jit.KERNELS if kernel.uses_tiles}
+    assert {"hessian", "mttkrp_add"} < by_code
 
 
 HAMMER = """

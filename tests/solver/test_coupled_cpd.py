@@ -1,6 +1,6 @@
 """The objective against dense Jacobians and by the slope of its Taylor error."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import oracle
@@ -35,27 +35,35 @@ class Pull:
 
 
 def make(rank=3, seed=0, dtype=float, **options):
-    """(objective, x, dense operators)."""
+    """(objective, x, dense operators of each term)."""
     rng = np.random.default_rng(seed)
     P = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
     scene = np.einsum("ir,jr,kr->ijk", *(rng.random((n, rank)) for n in SHAPE)) + 0.3 * rng.random(SHAPE)
     hsi, msi = observe(scene, *P)
     problem = Problem(hsi.astype(dtype), msi.astype(dtype), Degradation(*P))
-    return CoupledCPD(problem, rank, **options), rng.uniform(0.2, 1.2, (sum(SHAPE), rank)), P
+    I, J, K = map(np.eye, SHAPE)
+    operators = (P[0], P[1], K), (I, J, P[2])
+    return CoupledCPD.of_problem(problem, rank, **options), rng.uniform(0.2, 1.2, (sum(SHAPE), rank)), operators
 
 
-def dense_parts(objective, x, P):
-    """Dense J'J by u, the gradient by u, and the slopes, all stacked row by row."""
-    u = [phi.value(x[rows]) for phi, rows in zip(objective.parametrisation, objective.modes)]
-    slope = np.vstack([phi.slope(x[rows]) * np.ones_like(x[rows])
-                       for phi, rows in zip(objective.parametrisation, objective.modes)])  # fmt: skip
-    J_H, J_M = oracle.coupled_jacobians(*P, *u)
-    r_H = oracle.cp_tensor(P[0] @ u[0], P[1] @ u[1], u[2]) - objective.problem.hsi / objective.scale
-    r_M = oracle.cp_tensor(u[0], u[1], P[2] @ u[2]) - objective.problem.msi / objective.scale
-    w_H, w_M = objective._weights
-    cost = 0.5 * w_H * np.sum(r_H**2) + 0.5 * w_M * np.sum(r_M**2)
-    gradient = w_H * J_H.T @ r_H.ravel() + w_M * J_M.T @ r_M.ravel()
-    return w_H * J_H.T @ J_H + w_M * J_M.T @ J_M, gradient, slope.ravel(), cost
+def per_mode(objective, x, function):
+    """function(φ, part of x) of the three modes, stacked."""
+    parts = zip(objective.parametrisation, objective.modes, strict=True)
+    return np.vstack([function(phi, x[rows]) * np.ones_like(x[rows]) for phi, rows in parts])
+
+
+def dense_parts(objective, x, operators):
+    """Dense J'J by u over the data there are, the gradient by u, the slopes, all stacked row by row, and the cost."""
+    u = per_mode(objective, x, lambda phi, part: phi.value(part))
+    JtJ, gradient, cost = 0.0, 0.0, 0.0
+    for term, P in zip(objective.terms, operators, strict=True):
+        model, J = oracle.seen_tensor_and_jacobian(P, [u[rows] for rows in objective.modes])
+        has = np.ones(model.shape, bool) if term.valid is None else term.valid
+        residual, J = (model - term.tensor / objective.scale)[has], J[has.ravel()]
+        cost += 0.5 * term.weight * np.sum(residual**2)
+        gradient = gradient + term.weight * J.T @ residual
+        JtJ = JtJ + term.weight * J.T @ J
+    return JtJ, gradient, per_mode(objective, x, lambda phi, part: phi.slope(part)).ravel(), cost
 
 
 VARIANTS = [
@@ -74,7 +82,7 @@ VARIANTS = [
 def test_cost_and_gradient_match_the_dense_model(options, rank):
     objective, x, P = make(rank, **options)
     _, by_u, slope, cost = dense_parts(objective, x, P)
-    u = np.vstack([phi.value(x[rows]) for phi, rows in zip(objective.parametrisation, objective.modes)])
+    u = per_mode(objective, x, lambda phi, part: phi.value(part))
     by_x = np.zeros(x.size)
     for term in objective.regularisers:
         point = x if term.space == "latent" else u
@@ -94,7 +102,7 @@ def test_hessp_matches_the_dense_hessian(options, curvature):
     objective, x, P = make(curvature=curvature, **options)
     objective.cost_and_gradient(x)
     JtJ, by_u, slope, _ = dense_parts(objective, x, P)
-    u = np.vstack([phi.value(x[rows]) for phi, rows in zip(objective.parametrisation, objective.modes)])
+    u = per_mode(objective, x, lambda phi, part: phi.value(part))
     latent = np.zeros(x.size)
     for term in objective.regularisers:
         if term.space == "latent":
@@ -102,8 +110,7 @@ def test_hessp_matches_the_dense_hessian(options, curvature):
         else:
             JtJ = JtJ + term.weight * np.eye(x.size)
             by_u = by_u + term.gradient(u).ravel()
-    second = np.vstack([np.full_like(x[rows], phi.second())
-                        for phi, rows in zip(objective.parametrisation, objective.modes)]).ravel()  # fmt: skip
+    second = per_mode(objective, x, lambda phi, part: phi.second()).ravel()
     H = slope[:, None] * JtJ * slope + np.diag(latent)
     if curvature == "positive":
         H += np.diag(np.maximum(second * by_u, 0.0))
@@ -185,7 +192,7 @@ def test_cost_keeps_its_digits_where_the_fit_is_nearly_exact():
     x = rng.uniform(0.2, 1.2, (sum(SHAPE), 2))
     scene = np.einsum("ir,jr,kr->ijk", *np.split(x**2, np.cumsum(SHAPE[:2])))
     hsi, msi = observe(scene, *P)
-    objective = CoupledCPD(Problem(hsi + 1e-9, msi, Degradation(*P)), 2)
+    objective = CoupledCPD.of_problem(Problem(hsi + 1e-9, msi, Degradation(*P)), 2)
     assert objective.cost(x) == pytest.approx(0.5 * hsi.size * 1e-18, rel=1e-4)
 
 
@@ -203,7 +210,7 @@ def test_release_lifts_entries_that_are_trapped_at_zero():
     P = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
     x = rng.uniform(0.5, 1.0, (sum(SHAPE), 2))
     hsi, msi = observe(np.einsum("ir,jr,kr->ijk", *np.split(x**2, np.cumsum(SHAPE[:2]))), *P)
-    objective = CoupledCPD(Problem(hsi, msi, Degradation(*P)), 2)
+    objective = CoupledCPD.of_problem(Problem(hsi, msi, Degradation(*P)), 2)
     trapped = x.copy()
     trapped[3, 1] = 1e-9
     f, g = objective.cost_and_gradient(trapped)
@@ -217,27 +224,16 @@ def test_release_lifts_entries_that_are_trapped_at_zero():
 
 def with_gaps(which, dtype=float, **options):
     """(objective, x, dense J'WJ by x, gradient by x, cost), a third of the chosen images' values missing."""
-    complete, x, P = make(dtype=dtype, **options)
+    complete, x, operators = make(dtype=dtype, **options)
     rng = np.random.default_rng(7)
-    images = {"hsi": complete.problem.hsi, "msi": complete.problem.msi}
-    valid = {name: rng.random(image.shape) > (0.3 if name in which else -1.0) for name, image in images.items()}
-    broken = {name: np.where(valid[name], image, np.nan) for name, image in images.items()}
-    problem = Problem(
-        **broken, degradation=complete.problem.degradation, hsi_valid=valid["hsi"], msi_valid=valid["msi"]
-    )
-    objective = CoupledCPD(problem, complete.rank, **options)
-    u = [phi.value(x[rows]) for phi, rows in zip(objective.parametrisation, objective.modes)]
-    _, _, slope, _ = dense_parts(complete, x, P)
-    models = oracle.cp_tensor(P[0] @ u[0], P[1] @ u[1], u[2]), oracle.cp_tensor(u[0], u[1], P[2] @ u[2])
-    JtJ, gradient, cost = 0.0, 0.0, 0.0
-    parts = zip(oracle.coupled_jacobians(*P, *u), models, images.values(), valid.values(), objective._weights)
-    for J, model, image, has, weight in parts:
-        residual = (model - image / objective.scale)[has]
-        J = J[has.ravel()] * slope
-        cost += 0.5 * weight * np.sum(residual**2)
-        gradient = gradient + weight * J.T @ residual
-        JtJ = JtJ + weight * J.T @ J
-    return objective, x, JtJ, gradient, cost
+    terms = []
+    for name, term in zip(("hsi", "msi"), complete.terms, strict=True):
+        valid = rng.random(term.tensor.shape) > (0.3 if name in which else -1.0)
+        terms.append(replace(term, tensor=np.where(valid, term.tensor, np.nan), valid=valid))
+    options.pop("weights", None)  # the terms have them
+    objective = CoupledCPD(terms, complete.rank, **options)
+    JtJ, by_u, slope, cost = dense_parts(objective, x, operators)
+    return objective, x, slope[:, None] * JtJ * slope, slope * by_u, cost
 
 
 GAPS = pytest.mark.parametrize("which", [("hsi",), ("msi",), ("hsi", "msi")], ids=" and ".join)
@@ -288,10 +284,14 @@ def test_factors_are_in_the_callers_units():
 
 
 def test_silly_arguments_are_named():
-    problem = make()[0].problem
+    P = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
+    problem = Problem(*observe(np.ones(SHAPE), *P), Degradation(*P))
     for options, name in [
-        ({"rank": 0}, "rank"), ({"parametrisation": "cube"}, "parametrisation"), ({"curvature": "none"}, "curvature"),
-        ({"scale": 0.0}, "scale"), ({"weights": (1.0, -1.0)}, "weights"),
-    ]:  # fmt: skip
+        ({"rank": 0}, "rank"),
+        ({"parametrisation": "cube"}, "parametrisation"),
+        ({"curvature": "none"}, "curvature"),
+        ({"scale": 0.0}, "scale"),
+        ({"weights": (1.0, -1.0)}, "weights"),
+    ]:
         with pytest.raises(ValueError, match=f"^{name}"):
-            CoupledCPD(problem, **{"rank": 2, **options})
+            CoupledCPD.of_problem(problem, **{"rank": 2, **options})

@@ -34,7 +34,7 @@ def test_data_norms_are_golden(golden):
     ],
 )
 def test_cost_gradient_and_hessian_product_are_golden(golden, parametrisation, curvature, f0, g0, zHz, Hz):
-    objective = CoupledCPD(golden.problem, golden.rank, parametrisation, curvature)
+    objective = CoupledCPD.of_problem(golden.problem, golden.rank, parametrisation, curvature)
     f, g = objective.cost_and_gradient(start(golden, parametrisation))
     product = objective.hessp(golden.z)
     assert f == pytest.approx(f0, rel=1e-9)
@@ -45,17 +45,18 @@ def test_cost_gradient_and_hessian_product_are_golden(golden, parametrisation, c
 
 @pytest.mark.parametrize("step", ["steihaug", "dogleg"])
 def test_squares_reach_the_golden_limit_in_forty_iterations(golden, step):
-    state = minimize(CoupledCPD(golden.problem, golden.rank), golden.x0, Options(step=step, max_iter=40, **TIGHT))
+    objective = CoupledCPD.of_problem(golden.problem, golden.rank)
+    state = minimize(objective, golden.x0, Options(step=step, max_iter=40, **TIGHT))
     assert state.cost == pytest.approx(0.2503394509, rel=1e-7)
 
 
 def test_the_papers_algorithm_reaches_the_golden_limit(golden):
-    objective = CoupledCPD(golden.problem, golden.rank, curvature="gauss-newton")
+    objective = CoupledCPD.of_problem(golden.problem, golden.rank, curvature="gauss-newton")
     state = minimize(objective, golden.x0, Options(step="dogleg", max_iter=500, **TIGHT))
     assert state.cost == pytest.approx(0.2503394509, rel=1e-7)
 
 
 def test_identity_reaches_its_golden_limit_by_dogleg(golden):
-    objective = CoupledCPD(golden.problem, golden.rank, "identity")
+    objective = CoupledCPD.of_problem(golden.problem, golden.rank, "identity")
     state = minimize(objective, golden.x0**2, Options(step="dogleg", max_iter=200, **TIGHT))
     assert state.cost == pytest.approx(0.2485897850, rel=1e-7)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scenery import small_case
 
-from fastccpd import Problem, fuse
+from fastccpd import Problem, fuse, fuse_many
 from fastccpd.solver.coupled_cpd import CoupledCPD
 from fastccpd.solver.regularisers import Ridge, Smoothness, Subspace
 
@@ -46,7 +46,7 @@ def objective_with(name):
     """(objective with that regulariser, a point, a generator)."""
     _, hsi, msi, degradation = small_case(shape=(16, 12, 10), rank=2, noise=0.1)
     problem = Problem(hsi, msi, degradation)
-    objective = CoupledCPD(problem, RANK, regularisers=[terms(problem.sri_shape)[name]])
+    objective = CoupledCPD.of_problem(problem, RANK, regularisers=[terms(problem.sri_shape)[name]])
     rng = np.random.default_rng(1)
     return objective, rng.uniform(0.3, 1.0, objective.shape), rng
 
@@ -74,7 +74,7 @@ def test_the_objective_with_it_has_the_gradient_of_its_cost(name):
     objective, x, rng = objective_with(name)
     z = rng.standard_normal(objective.shape)
     cost, gradient = objective.cost_and_gradient(x)
-    assert cost > CoupledCPD(objective.problem, RANK).cost(x)
+    assert cost > CoupledCPD(objective.terms, RANK).cost(x)
     steps = np.logspace(-1, -3, 5)
     errors = [abs(objective.cost(x + h * z) - cost - h * np.vdot(gradient, z)) for h in steps]
     assert slope(errors, steps) == pytest.approx(2.0, abs=0.1)
@@ -106,3 +106,92 @@ def test_weights_are_checked():
         Smoothness((1.0, -1.0, 0.0), SIZES)
     with pytest.raises(ValueError, match=r"^weight: got -1"):
         Subspace(-1.0, basis(6), slice(12, 18))
+
+
+class Anchored:
+    """½w‖x − 1‖², as a third party would write it: no class of ours, no registration."""
+
+    space = "latent"
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def value(self, v):
+        return 0.5 * self.weight * float(np.sum((v - 1.0) ** 2))
+
+    def gradient(self, v):
+        return self.weight * (v - 1.0)
+
+    def hessp(self, v, z):
+        return self.weight * z
+
+    def diagonal(self, v):
+        return np.full((1, 1), self.weight)
+
+
+METHODS = pytest.mark.parametrize("method", ["nn-ccpd-nls", "uc-ccpd-nls"])
+
+
+@METHODS
+def test_fuse_takes_a_third_partys_regulariser_and_names_its_class(method):
+    _, hsi, msi, degradation = small_case(noise=0.1)
+    plain = fuse(hsi, msi, degradation, method=method, rank=3)
+    anchored = fuse(hsi, msi, degradation, method=method, rank=3, regularisers=[Anchored(1e6)])
+    assert plain.provenance["regularisers"] == []
+    assert anchored.provenance["regularisers"] == ["Anchored"]
+    assert anchored.options == plain.options
+    # So strong a pull leaves nothing else: every factor is one, in the scene's own unit.
+    np.testing.assert_allclose(anchored.factors.A, 1.0, atol=0.01)
+    assert np.ptp(plain.factors.A) > 0.1
+
+
+def test_a_regulariser_given_to_fuse_is_as_good_as_the_option_of_the_same_term():
+    _, hsi, msi, degradation = small_case(noise=0.1)
+    options = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 20}
+    by_option = fuse(hsi, msi, degradation, ridge=0.5, **options)
+    by_object = fuse(hsi, msi, degradation, regularisers=[Ridge(0.5)], **options)
+    assert by_object.sri.tobytes() == by_option.sri.tobytes()
+    both = fuse(hsi, msi, degradation, ridge=0.25, regularisers=(Ridge(0.25),), **options)
+    assert both.trace.cost[0] == pytest.approx(by_option.trace.cost[0], rel=1e-12)
+
+
+def test_regularisers_reach_every_pair_of_many():
+    _, hsi, msi, degradation = small_case(noise=0.1)
+    options = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 20, "regularisers": [Ridge(0.5)]}
+    (result,) = fuse_many([(hsi, msi)], degradation, workers=1, **options)
+    assert result.provenance["regularisers"] == ["Ridge"]
+    assert result.sri.tobytes() == fuse(hsi, msi, degradation, **options).sri.tobytes()
+
+
+@pytest.mark.parametrize("method", ["stereo", "hysure", "scott"])
+def test_a_method_that_cannot_use_regularisers_says_which_can(method):
+    sentence = f"^regularisers: '{method}' cannot use them; nn-ccpd-nls, uc-ccpd-nls can$"
+    with pytest.raises(TypeError, match=sentence):
+        fuse(*small_case()[1:], method=method, regularisers=[Ridge(1.0)])
+    assert fuse(*small_case()[1:], method="scott", rank=(3, 3, 3), regularisers=()).provenance["regularisers"] == []
+
+
+def without(member):
+    members = {name: value for name, value in vars(Anchored).items() if name != member}
+    return type("Lacking", (), members)(1.0)
+
+
+@pytest.mark.parametrize(
+    ("regularisers", "error", "words"),
+    [
+        (Ridge(1.0), TypeError, r"regularisers: got Ridge; a sequence of regularisers is needed"),
+        ([Ridge], TypeError, r"regularisers\[0\]: got the class Ridge; an object of it is needed"),
+        ([Ridge(1.0), 3], TypeError, r"regularisers\[1\]: got int, which has no value\(\); value, gradient, hessp"),
+        ([without("value")], TypeError, r"regularisers\[0\]: got Lacking, which has no value\(\)"),
+        ([without("gradient")], TypeError, r"regularisers\[0\]: got Lacking, which has no gradient\(\)"),
+        ([without("hessp")], TypeError, r"regularisers\[0\]: got Lacking, which has no hessp\(\)"),
+        ([without("diagonal")], TypeError, r"regularisers\[0\]: got Lacking, which has no diagonal\(\)"),
+        ([without("space")], ValueError, r"regularisers\[0\]\.space: got None; 'latent' or 'factors' is needed"),
+    ],
+)
+def test_what_is_no_regulariser_gets_one_sentence(regularisers, error, words):
+    _, hsi, msi, degradation = small_case()
+    with pytest.raises(error, match=f"^{words}"):
+        fuse(hsi, msi, degradation, method="nn-ccpd-nls", regularisers=regularisers)
+    with pytest.raises(error, match=f"^{words}"):
+        CoupledCPD.of_problem(Problem(hsi, msi, degradation), 2, regularisers=regularisers)
