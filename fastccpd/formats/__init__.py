@@ -11,7 +11,7 @@ Whatever had to be assumed or left out is a sentence in `source["notes"]`.
 
 from .inspection import sha256
 from .raster import Georeference, Header, Raster
-from .table import FORMATS, check_target, header, lost_by, read, write
+from .table import FORMATS, check_target, files_read, files_written, header, lost_by, read, write
 
 __all__ = [
     "FORMATS",
@@ -19,6 +19,8 @@ __all__ = [
     "Header",
     "Raster",
     "check_target",
+    "files_read",
+    "files_written",
     "header",
     "lost_by",
     "read",

@@ -31,9 +31,14 @@ _SCALINGS = ("reflectance scale factor", "data gain values", "data offset values
 
 def header_of(path):
     """The header beside a data file, or None."""
-    named = [path.with_name(path.name + HEADER), path.with_suffix(HEADER)]
-    named += [file.with_suffix(HEADER.upper()) for file in named]
-    return next((file for file in named if file != path and file.is_file()), None)
+    return next((file for file in _headers_beside(path) if file != path and file.is_file()), None)
+
+
+def names_beside(path):
+    """Every name under which `open_envi` would look for the other file of the pair."""
+    if path.suffix.lower() == HEADER:
+        return [path.with_name(name) for name in _data_names(path)]
+    return _headers_beside(path)
 
 
 def open_envi(path, band_axis):
@@ -110,11 +115,21 @@ def _pair(path):
     return path, data[0]
 
 
+def _headers_beside(data):
+    """The headers that may belong to a data file, the likeliest first."""
+    named = [data.with_name(data.name + HEADER), data.with_suffix(HEADER)]
+    return named + [file.with_suffix(HEADER.upper()) for file in named]
+
+
 def _data_beside(header):
-    """The data files that may belong to a header."""
-    ends = {header.stem + end for end in ("", *DATA_SUFFIXES)} | {header.stem + end.upper() for end in DATA_SUFFIXES}
-    folder = header.parent
-    return sorted(file for file in folder.iterdir() if file.name in ends and file.is_file()) if folder.is_dir() else []
+    """The data files that may belong to a header, those that exist."""
+    names, folder = _data_names(header), header.parent
+    return sorted(file for file in folder.iterdir() if file.name in names and file.is_file()) if folder.is_dir() else []
+
+
+def _data_names(header):
+    ends = ("", *DATA_SUFFIXES, *(end.upper() for end in DATA_SUFFIXES))
+    return [header.stem + end for end in ends]
 
 
 def _parse(header):
