@@ -142,6 +142,27 @@ def names():
     return tuple(_FILES)
 
 
+def files_read(name, folder=None):
+    """The files that `load` may read for a scene: all in its folder, and the wavelength tables.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    folder : path, optional
+        As in `load`.
+
+    Returns
+    -------
+    list of Path
+        Empty where there is no such folder.
+    """
+    folder, own = _folder(folder), Path(_file(name).path).parent
+    if folder is None:
+        return []
+    return [file for part in (own, "wavelengths") for file in sorted((folder / part).glob("*"))]
+
+
 def load(name, folder=None, crop_to=None):
     """A benchmark scene.
 
