@@ -13,7 +13,7 @@ import numpy as np
 
 from .axes import declared, fill, in_order_of_file, pour, shape_of_cube
 from .extras import needed
-from .inspection import beginning, check_array, check_length, expect, reading
+from .inspection import beginning, check_array, check_length, check_text, expect, reading
 from .map_info import esri_text, floats_of, georeference_of, map_info_of
 from .raster import REAL_DTYPES, Header, Stored
 from .units import in_nanometres
@@ -24,6 +24,8 @@ DTYPES = REAL_DTYPES - {"float16", "int8"}
 
 _BAND_AXES = {"bsq": 0, "bil": 1, "bip": 2}
 _LARGEST_HEADER = 1 << 24
+# The time that the parser takes grows with the square of the lines.
+_MOST_LINES = 50_000
 
 # What the values would have to be divided by or changed with to be physical: it is said, and left to the user.
 _SCALINGS = ("reflectance scale factor", "data gain values", "data offset values")
@@ -134,10 +136,9 @@ def _data_names(header):
 
 def _parse(header):
     """The fields of a header by name, in lower case."""
-    head, size = beginning(header)
+    head, _ = beginning(header)
     expect(header, head, "an ENVI header")
-    if size > _LARGEST_HEADER:
-        raise ValueError(f"{header}: has {size} bytes, too many for a header of text")
+    check_text(header, "a header of text", _LARGEST_HEADER, _MOST_LINES)
     envi = needed("spectral.io.envi", f"{header}: ENVI")
     with reading(header, "an ENVI header"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Parameters with non-lowercase names", UserWarning)

@@ -104,7 +104,7 @@ def read(path, *, band_axis=None, variable=None, limit=None):
     limit = None if limit is None else as_count(limit, "limit")
     stored = _look(path, band_axis, variable)
     declared = stored.header
-    check_memory(declared.source["path"], declared, limit)
+    check_memory(declared.source["path"], [declared], limit)
     cube = np.empty(declared.shape, declared.dtype)
     stored.load(cube)
     hashes = {"sha256": sha256(declared.source["path"])}

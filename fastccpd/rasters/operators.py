@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..formats.inspection import as_path, beginning, expect, reading
+from .. import formats
 from ..imaging import gaussian, landsat, preset, read_response, response_from_groups, response_from_table
 from ..imaging.psf import BOUNDARIES
 from ..model.checks import as_operator
@@ -70,8 +70,7 @@ def blur(spec, shape, ratio, *, georeferenced, method=None):
         known = {"psf": name, **options, "kernel": int(np.diff(P1.indptr).max())}
         text = f"a Gaussian about phase {options['phase']:g}, its boundary {options['boundary']}"
     elif Path(name).suffix.lower() == ".npz" and not settings:
-        arrays = _arrays(name)
-        P1, P2 = (_chosen(name, arrays, wanted) for wanted in ("P1", "P2"))
+        P1, P2 = formats.read_arrays(name, ("P1", "P2")).values()
         text, known = f"P1 and P2 of {name}", {"psf": name}
     else:
         raise ValueError(
@@ -109,7 +108,9 @@ def response(srf, bands, hsi, good, hsi_path, msi_bands=None):
     srf = srf if matrix or srf is None else os.fsdecode(srf)
     option, said = ("--bands", bands) if srf is None else ("--srf", "the matrix" if matrix else srf)
     if matrix:
-        PM = _restricted(_checked_matrix(as_operator(srf, "srf"), good, "the matrix"), good, "--srf")
+        PM = as_operator(srf, "srf")
+        _check_shape(PM.shape, good, "the matrix")
+        PM = _restricted(PM, good, "--srf")
     elif bands is not None:
         PM = _restricted(response_from_groups(_groups(bands, len(good)), len(good)), good, "--bands")
     elif srf == "landsat":
@@ -219,24 +220,26 @@ def _from_table(srf, hsi, good, hsi_path):
 
 def _as_matrix(srf, good):
     path, name = _split(srf)
-    if Path(path).suffix.lower() not in (".npy", ".npz", ".mat"):
+    if Path(path).suffix.lower() not in formats.ARRAY_SUFFIXES:
         raise ValueError(f"--srf: got {srf!r}; landsat, a FILE.csv, or a FILE.npy, .npz or .mat with PM is needed")
-    arrays = _arrays(path)
+    held = formats.arrays_in(path)
     if name is None:
-        matrices = [key for key, value in arrays.items() if np.ndim(value) == 2]
-        name = matrices[0] if "PM" not in arrays and len(matrices) == 1 else "PM"
-    PM = _checked_matrix(_chosen(path, arrays, name), good, path)
-    if PM.dtype.kind not in "fiub" or not np.isfinite(PM).all():
-        raise ValueError(f"--srf: {path} holds {PM.dtype} values; finite real weights are needed")
+        matrices = [key for key, array in held.items() if len(array.shape) == 2]
+        name = next(iter(held)) if list(held) == [""] else "PM"
+        name = matrices[0] if name not in held and len(matrices) == 1 else name
+    if name in held and held[name].is_real:
+        _check_shape(held[name].shape, good, path)
+    PM = formats.read_arrays(path, [name])[name]
+    if not np.isfinite(PM).all():
+        raise ValueError(f"--srf: {path} holds NaN or infinite values; finite real weights are needed")
     return sparse.csr_array(PM.astype(np.float64))
 
 
-def _checked_matrix(PM, good, where):
-    if PM.ndim != 2 or PM.shape[1] != len(good):
+def _check_shape(shape, good, where):
+    if len(shape) != 2 or shape[1] != len(good):
         raise ValueError(
-            f"--srf: {where} holds shape {PM.shape}; a column for each of the HSI's {len(good)} bands is needed"
+            f"--srf: {where} holds shape {shape}; a column for each of the HSI's {len(good)} bands is needed"
         )
-    return PM
 
 
 def _two_matrices(spec):
@@ -253,41 +256,3 @@ def _split(spec):
     """FILE::NAME as its two parts; None for a part that is not there."""
     path, mark, name = spec.partition("::")
     return path, name if mark else None
-
-
-def _arrays(path):
-    """The arrays of an npz or MAT file by name; the one of an npy file as PM."""
-    path = as_path(path)
-    head, _ = beginning(path)
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        expect(path, head, "an npy file")
-        with reading(path, "an npy file"):
-            # Mapped, a file that declares more than it has is refused before anything is allocated.
-            return {"PM": np.array(np.load(path, mmap_mode="r", allow_pickle=False))}
-    if suffix == ".npz":
-        expect(path, head, "an npz (zip) file")
-        with reading(path, "an npz (zip) file"), np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    return _mat_arrays(path, head)
-
-
-def _chosen(path, arrays, name):
-    if name not in arrays:
-        raise ValueError(f"{path}: holds {', '.join(arrays) or 'nothing'}; {name} is needed")
-    return arrays[name]
-
-
-def _mat_arrays(path, head):
-    """The numeric arrays of a MAT file."""
-    if head.startswith(b"\x89HDF") or head[512:516] == b"\x89HDF":
-        from ..formats.extras import needed
-
-        h5py = needed("h5py", f"{path}: a MAT file of version 7.3")
-        with reading(path, "a MAT file of version 7.3"), h5py.File(path, "r") as file:
-            return {key: value[()].T for key, value in file.items() if isinstance(value, h5py.Dataset)}
-    from scipy.io import loadmat
-
-    expect(path, head, "a MAT file of version 5 or later")
-    with reading(path, "a MAT file"):
-        return {key: value for key, value in loadmat(path).items() if not key.startswith("__")}
