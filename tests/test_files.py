@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from fastccpd.model.files import replacing, write_whole
+from fastccpd.model.files import check_apart, replacing, write_whole
 
 
 def contents(folder):
@@ -94,3 +94,29 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     with pytest.raises(FileExistsError, match="scene.npy: exists already"):
         overtaken()
     assert contents(tmp_path) == {"scene.npy": b"theirs"}
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_an_output_that_is_an_input_by_a_link_is_refused(link, tmp_path):
+    (tmp_path / "in").write_text("mine")
+    link(tmp_path / "in", tmp_path / "out")
+    with pytest.raises(ValueError, match="-o: .*out is one of the inputs, which are never overwritten"):
+        check_apart([("-o", tmp_path / "out", [tmp_path / "out"])], [tmp_path / "in"])
+    check_apart([("-o", tmp_path / "new", [tmp_path / "new"])], [tmp_path / "in"])
+
+
+@pytest.mark.parametrize("second", ["a.npz", "A.NPZ", "there/../a.npz", "link.npz", "café.npz"])
+def test_outputs_that_do_not_exist_yet_are_one_file_under_any_name(second, tmp_path):
+    (tmp_path / "there").mkdir()
+    os.symlink(tmp_path / "a.npz", tmp_path / "link.npz")
+    first = "cafe\u0301.npz" if second == "café.npz" else "a.npz"
+    outputs = [(name, file, [tmp_path / file]) for name, file in (("-o", first), ("--report", second))]
+    with pytest.raises(ValueError, match=f"--report: {second} is the output too; another file is needed"):
+        check_apart(outputs, [])
+
+
+def test_a_folder_under_two_names_is_one_folder(tmp_path):
+    (tmp_path / "there").mkdir()
+    os.symlink(tmp_path / "there", tmp_path / "link")
+    with pytest.raises(ValueError, match="is one of the inputs"):
+        check_apart([("-o", "x", [tmp_path / "link" / "x"])], [tmp_path / "there" / "X"])

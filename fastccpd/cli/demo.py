@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..imaging import scenes
+from ..model.files import check_apart
 from ..model.shapes import size_name
 from . import demonstration
 from .options import add_output_options, add_seed
@@ -45,6 +46,8 @@ def run(options):
     overwrite = options.force or options.output is None
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path}: exists already; --force overwrites it")
+    scene = "indian-pines" if options.scene == "auto" else options.scene
+    check_apart([("-o", path, [path])], scenes.files_read(scene) if scene in scenes.names() else [])
     shown = demonstration.run(
         options.scene, options.snr, options.seed, options.rank, options.rivals,
         show=partial(fusion_progress, quiet=options.quiet),
@@ -57,7 +60,7 @@ def run(options):
     else:
         written = demonstration.write_report(shown, path, overwrite)
     if options.json:
-        print_json({"scene": shown.scene.provenance["name"], "scores": shown.rows, "report": written, **say.told()})
+        print_json({"scene": shown.scene.provenance["name"], "scores": shown.rows, "report": written, **say.said()})
         return 0
     result, name = shown.result, shown.scene.provenance["name"]
     hsi, msi, sri = (size_name(cube.shape) for cube in (shown.hsi, shown.msi, shown.scene.cube))

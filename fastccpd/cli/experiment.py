@@ -5,7 +5,8 @@ from pathlib import Path
 
 from .. import experiments, plots
 from ..experiments import figures
-from ..model.files import write_whole
+from ..imaging import scenes
+from ..model.files import check_apart, write_whole
 from .progress import rows_progress
 
 _HELP = {
@@ -57,6 +58,8 @@ def run(options):
     name = options.experiment
     folder = options.output or Path(f"fastccpd-{name}")
     file = folder / "rows.jsonl"
+    read = scenes.files_read(options.scene) if options.scene in scenes.names() else []
+    check_apart([(name, path, [path]) for name, path in _files(name, folder).items()], read)
     if options.redraw:
         rows = experiments.read(file)
     else:
@@ -81,20 +84,26 @@ def _settings(options):
     return {**defaults, **given}
 
 
+def _files(name, folder):
+    """The files of an experiment: its rows, and what is drawn from them."""
+    pictures = ["bands.png"] if name == "bands" else [f"{name}.png", f"{name}-lee.png"]
+    return {file: folder / file for file in ("rows.jsonl", "rows.csv", "medians.md", *pictures)}
+
+
 def _draw(name, rows, folder):
     """Write tables and pictures of the rows; the table of medians as text."""
-    experiments.write_csv(folder / "rows.csv", rows)
+    files = _files(name, folder)
+    experiments.write_csv(files["rows.csv"], rows)
     by = "rank" if name == "rank" else "snr"
     table = figures.text_table(rows, by)
-    write_whole(folder / "medians.md", table)
+    write_whole(files["medians.md"], table)
     if name == "bands":
         pictures = {"bands.png": figures.bands(rows)}
     else:
         pictures = {f"{name}.png": figures.curves(rows, by), f"{name}-lee.png": figures.curves(rows, by, filtered=True)}
     for file_name, figure in pictures.items():
-        plots.save(figure, folder / file_name)
-    written = ", ".join(["rows.jsonl", "rows.csv", "medians.md", *pictures])
-    return f"{table}\nWritten to {folder}: {written}\n"
+        plots.save(figure, files[file_name])
+    return f"{table}\nWritten to {folder}: {', '.join(files)}\n"
 
 
 def _names(text):

@@ -27,6 +27,37 @@ def add_seed(verb, what):
     verb.add_argument("--seed", type=int, default=0, metavar="N", help=f"of {what} (default 0)")
 
 
+def add_operator_options(verb, default_ratio, default_srf=None):
+    """--ratio, --psf, and --srf or --bands."""
+    verb.add_argument(
+        "--ratio",
+        type=int,
+        metavar="D",
+        help=f"MSI pixels per HSI pixel, in each direction (default: {default_ratio})",
+    )
+    verb.add_argument(
+        "--psf",
+        metavar="SPEC",
+        help="the blur between the grids: stereo, scott, gaussian[,sigma=…,taps=…,phase=…,boundary=…] or a FILE.npz "
+        "that holds P1 and P2; sigma and phase in MSI pixels, phase a multiple of 0.5 (default: a Gaussian about the "
+        "middle of the HSI's pixels where both images are georeferenced, else stereo)",
+    )
+    default = f" (default: {default_srf})" if default_srf else ""
+    response = verb.add_mutually_exclusive_group()
+    response.add_argument(
+        "--srf",
+        metavar="SPEC",
+        help="the spectral response of the MSI: landsat, a FILE.csv (columns band, wavelength_nm, response, or "
+        "wavelength_nm and one a band; FILE.csv::B2,B3 picks bands), or a FILE.npy, .npz or .mat that holds the matrix "
+        f"PM{default}",
+    )
+    response.add_argument(
+        "--bands",
+        metavar="GROUPS",
+        help="for each MSI band the HSI bands that it averages, counted from 1: 6-12,13-19+21,25 is three bands",
+    )
+
+
 def add_method_options(verb):
     """Which method, at which rank and precision."""
     verb.add_argument(

@@ -3,15 +3,15 @@
 import json
 import math
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 
-from ..formats import check_target
 from ..imaging import metrics
 
 
 class Messages:
-    """What a command has to say beside its result: kept for its JSON, and told on stderr.
+    """What a command has to say beside its result: kept for its JSON, and printed on stderr.
 
     It is held back until `release`, when it is clear that the command can be done: an error is one line, and the only
     one.
@@ -50,17 +50,18 @@ class Messages:
         else:
             self._held.append(text)
 
-    def told(self):
+    def said(self):
         """Notes and warnings, for JSON."""
         return {"notes": self.notes, "warnings": self.warnings}
 
 
-def check_output(path, force, check=check_target):
-    """Refuse, before any work is done, an output that cannot be written, or that only --force may replace."""
+@contextmanager
+def naming_force():
+    """What exists already is refused with the option that would replace it."""
     try:
-        check(path, force)
+        yield
     except FileExistsError as error:
-        raise FileExistsError(f"{str(error).partition(';')[0]}; --force overwrites it") from None
+        raise FileExistsError(f"{str(error).rpartition(';')[0]}; --force overwrites it") from None
 
 
 def print_error(text):

@@ -46,7 +46,7 @@ def run(options):
     for sentence in filter(None, left_out):
         options.messages.warn(f"left out: {sentence}")
     if options.json:
-        print_json({"scores": scores, "pixels": int((~missing).sum()), **options.messages.told()})
+        print_json({"scores": scores, "pixels": int((~missing).sum()), **options.messages.said()})
     else:
         print_scores(scores)
     return 0

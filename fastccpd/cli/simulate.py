@@ -12,10 +12,11 @@ from .. import formats
 from ..estimation.shift import phase_of
 from ..imaging import add_noise, degrade, scenes
 from ..model.checks import as_count
+from ..model.files import check_apart
 from ..model.shapes import size_name
 from ..rasters import gaps, operators
-from .options import add_output_options, add_seed
-from .output import check_output, print_json, print_pairs
+from .options import add_operator_options, add_output_options, add_seed
+from .output import naming_force, print_json, print_pairs
 
 # The file name's end of each format.
 _SUFFIXES = {"npy": ".npy", "npz": ".npz", "mat": ".mat", "envi": ".hdr", "tif": ".tif"}
@@ -38,7 +39,7 @@ def add(commands):
     verb.add_argument("--format", choices=tuple(_SUFFIXES), default="npz", help="of the three files (default npz)")
     verb.add_argument("--snr", type=float, default=math.inf, metavar="DB", help="of the noise (default: none)")
     verb.add_argument("--snr-msi", type=float, metavar="DB", help="of the MSI's, where it differs")
-    operators.add_arguments(verb, default_ratio="4", default_srf="landsat")
+    add_operator_options(verb, default_ratio="4", default_srf="landsat")
     add_seed(verb, "the noise, and of a synthetic scene")
     add_output_options(verb, force="overwrite the files")
     verb.set_defaults(run=run)
@@ -62,7 +63,7 @@ def run(options):
         if lost:
             say.warn(f"{paths[name]}: this format cannot carry {', '.join(lost)}, which is lost")
         formats.write(paths[name], image, overwrite=options.force)
-    _tell(options, images, paths, options.psf or blur.settings["psf"], srf)
+    _report(options, images, paths, options.psf or blur.settings["psf"], srf)
     return 0
 
 
@@ -73,8 +74,12 @@ def _paths(options):
         Path(options.output).mkdir(exist_ok=True)
     start = os.path.join(options.output, "") if folder else f"{options.output}-"
     paths = {name: f"{start}{name}{_SUFFIXES[options.format]}" for name in ("hsi", "msi", "truth")}
-    for path in paths.values():
-        check_output(path, options.force)
+    scene = scenes.files_read(options.scene) if options.scene in scenes.names() else formats.files_read(options.scene)
+    written = [("-o", path, formats.files_written(path)) for path in paths.values()]
+    check_apart(written, [*scene, *operators.files_read(options.psf, options.srf)])
+    with naming_force():
+        for path in paths.values():
+            formats.check_target(path, options.force)
     return paths
 
 
@@ -150,13 +155,13 @@ def _coarse(georeference, degradation, ratio):
     return formats.Georeference(georeference.crs, scaled)
 
 
-def _tell(options, images, paths, psf, srf):
+def _report(options, images, paths, psf, srf):
     if options.json:
         files = {
             name: {"path": paths[name], "shape": image.shape, "dtype": str(image.dtype)}
             for name, image in images.items()
         }
-        print_json({"files": files, **options.messages.told()})
+        print_json({"files": files, **options.messages.said()})
     elif not options.quiet:
         known = {"-o": f"fused{_SUFFIXES[options.format]}", "--psf": psf, "--srf": srf, "--bands": options.bands}
         settings = [part for option, value in known.items() if value is not None for part in (option, value)]

@@ -21,7 +21,7 @@ def run(options):
     if done.cache is None:
         options.messages.warn("the kernel cache is turned off or cannot be written, so later runs will compile again")
     if options.json:
-        print_json(vars(done) | options.messages.told())
+        print_json(vars(done) | options.messages.said())
     elif not options.quiet:
         kept = f", kept in {done.cache}" if done.cache else ""
         print(f"{done.routines} routines ready, {done.compiled} of them compiled now, in {done.seconds:.1f} s{kept}")

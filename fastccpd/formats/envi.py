@@ -13,7 +13,7 @@ import numpy as np
 
 from .axes import declared, fill, in_order_of_file, pour, shape_of_cube
 from .extras import needed
-from .inspection import beginning, check_array, check_length, expect, reading
+from .inspection import beginning, check_array, check_length, check_text, expect, reading
 from .map_info import esri_text, floats_of, georeference_of, map_info_of
 from .raster import REAL_DTYPES, Header, Stored
 from .units import in_nanometres
@@ -24,6 +24,8 @@ DTYPES = REAL_DTYPES - {"float16", "int8"}
 
 _BAND_AXES = {"bsq": 0, "bil": 1, "bip": 2}
 _LARGEST_HEADER = 1 << 24
+# The time that the parser takes grows with the square of the lines.
+_MOST_LINES = 50_000
 
 # What the values would have to be divided by or changed with to be physical: it is said, and left to the user.
 _SCALINGS = ("reflectance scale factor", "data gain values", "data offset values")
@@ -31,9 +33,14 @@ _SCALINGS = ("reflectance scale factor", "data gain values", "data offset values
 
 def header_of(path):
     """The header beside a data file, or None."""
-    named = [path.with_name(path.name + HEADER), path.with_suffix(HEADER)]
-    named += [file.with_suffix(HEADER.upper()) for file in named]
-    return next((file for file in named if file != path and file.is_file()), None)
+    return next((file for file in _headers_beside(path) if file != path and file.is_file()), None)
+
+
+def names_beside(path):
+    """Every name under which `open_envi` would look for the other file of the pair."""
+    if path.suffix.lower() == HEADER:
+        return [path.with_name(name) for name in _data_names(path)]
+    return _headers_beside(path)
 
 
 def open_envi(path, band_axis):
@@ -110,19 +117,28 @@ def _pair(path):
     return path, data[0]
 
 
+def _headers_beside(data):
+    """The headers that may belong to a data file, the likeliest first."""
+    named = [data.with_name(data.name + HEADER), data.with_suffix(HEADER)]
+    return named + [file.with_suffix(HEADER.upper()) for file in named]
+
+
 def _data_beside(header):
-    """The data files that may belong to a header."""
-    ends = {header.stem + end for end in ("", *DATA_SUFFIXES)} | {header.stem + end.upper() for end in DATA_SUFFIXES}
-    folder = header.parent
-    return sorted(file for file in folder.iterdir() if file.name in ends and file.is_file()) if folder.is_dir() else []
+    """The data files that may belong to a header, those that exist."""
+    names, folder = _data_names(header), header.parent
+    return sorted(file for file in folder.iterdir() if file.name in names and file.is_file()) if folder.is_dir() else []
+
+
+def _data_names(header):
+    ends = ("", *DATA_SUFFIXES, *(end.upper() for end in DATA_SUFFIXES))
+    return [header.stem + end for end in ends]
 
 
 def _parse(header):
     """The fields of a header by name, in lower case."""
-    head, size = beginning(header)
+    head, _ = beginning(header)
     expect(header, head, "an ENVI header")
-    if size > _LARGEST_HEADER:
-        raise ValueError(f"{header}: has {size} bytes, too many for a header of text")
+    check_text(header, "a header of text", _LARGEST_HEADER, _MOST_LINES)
     envi = needed("spectral.io.envi", f"{header}: ENVI")
     with reading(header, "an ENVI header"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Parameters with non-lowercase names", UserWarning)

@@ -73,6 +73,18 @@ def write_geotiff(temporaries, raster):
                     raise OSError("what was written does not read back")
 
 
+def auxiliary(file):
+    """What GDAL keeps beside a file of any format, and prefers to what the file itself says."""
+    return file.with_name(file.name + ".aux.xml")
+
+
+def names_beside(path):
+    """What GDAL may read together with a file: its own notes, masks, overviews, world files."""
+    named = [path.with_name(path.name + end) for end in (".msk", ".ovr")]
+    worlds = [path.with_suffix(end) for end in (".tfw", ".tifw", ".tiffw", ".wld")]
+    return [auxiliary(path), *named, *worlds]
+
+
 def lost_by_geotiff(raster):
     """A nodata that no pixel of the dtype can have, and a grid that says nothing."""
     lost = []

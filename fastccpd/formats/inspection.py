@@ -14,7 +14,7 @@ from pathlib import Path
 from ..machine import available_memory
 from ..model.files import first_line
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 _HEAD = 1024
 
 _BEGINNINGS = (
@@ -57,6 +57,23 @@ def beginning(path):
     return head, status.st_size
 
 
+def check_text(path, kind, most_bytes, most_lines=None):
+    """Refuse, before it is parsed, a text that is no regular file, or that is longer than any of its kind."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(f"{path}: is not a regular file")
+    if status.st_size > most_bytes:
+        raise ValueError(f"{path}: has {status.st_size} bytes, too many for {kind}")
+    if most_lines is None:
+        return
+    lines = 0
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            lines += max(chunk.count(b"\n"), chunk.count(b"\r"))
+    if lines > most_lines:
+        raise ValueError(f"{path}: has {lines} lines, too many for {kind}")
+
+
 def expect(path, head, kind, others=()):
     """Refuse a file that does not begin as its kind does, and say what it looks like instead."""
     found = next((name for name, starts in _BEGINNINGS if head.startswith(starts)), None)
@@ -96,17 +113,15 @@ def check_length(path, expected, found, what="the file"):
         raise ValueError(f"{path}: {what} has {found} bytes but declares {expected}; {why}")
 
 
-def check_memory(path, header, limit):
-    """Refuse a cube that takes more bytes than `limit`, or than there are."""
-    declared = math.prod(header.shape) * header.dtype.itemsize
+def check_memory(path, arrays, limit):
+    """Refuse arrays (what has a shape and a dtype) that together take more bytes than `limit`, or than there are."""
+    declared = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
     allowed = available_memory() if limit is None else limit
     if allowed is not None and declared > allowed:
-        size = "×".join(map(str, header.shape))
+        what = ", ".join(f"{'×'.join(map(str, array.shape))} values of {array.dtype}" for array in arrays[:3])
+        more = f" and {len(arrays) - 3} more" if len(arrays) > 3 else ""
         bound = "the limit is" if limit is not None else "the memory left is"
-        raise MemoryError(
-            f"{path}: declares {size} values of {header.dtype}, {declared / 1e6:.1f} MB, but {bound} "
-            f"{allowed / 1e6:.1f} MB"
-        )
+        raise MemoryError(f"{path}: declares {what}{more}, {declared / 1e6:.1f} MB, but {bound} {allowed / 1e6:.1f} MB")
 
 
 def sha256(path):

@@ -34,6 +34,7 @@ _CLASSES = _NUMBERS | {
 }  # fmt: skip
 _CHAR, _OPAQUE = 4, 17
 _LOGICAL, _COMPLEX = 0x200, 0x800
+_NO_CLASS = "of no MATLAB class"
 
 # The types of numbers in an element, and of text.
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
@@ -47,15 +48,25 @@ _LONGEST_TEXT = 1 << 20
 
 def open_mat(path, band_axis, variable):
     """The cube of a MAT file, and what the other variables say of it."""
+    return open_variables(path, mat_variables(path), band_axis, variable)
+
+
+def mat_variables(path, any_class=False):
+    """The variables of a MAT file by name, none of them read yet.
+
+    Parameters
+    ----------
+    path : Path
+    any_class : bool
+        Whether numbers of HDF5 that have no MATLAB class, which other programs write, count as numbers.
+    """
     head, size = beginning(path)
     if head[124:128] in (b"\x00\x01IM", b"\x01\x00MI"):
-        variables = _variables_of_version_5(path, "<" if head[126:128] == b"IM" else ">", size)
-    else:
-        expect(path, head, "a MAT file of version 5 or later", others=("an HDF5 file",))
-        if b"\x89HDF\r\n\x1a\n" not in (head[:8], head[512:520]):
-            raise ValueError(f"{path}: is a MAT file of an unknown version, or truncated; version 5 to 7.3 is needed")
-        variables = _variables_of_version_7_3(path)
-    return open_variables(path, variables, band_axis, variable)
+        return _variables_of_version_5(path, "<" if head[126:128] == b"IM" else ">", size)
+    expect(path, head, "a MAT file of version 5 or later", others=("an HDF5 file",))
+    if b"\x89HDF\r\n\x1a\n" not in (head[:8], head[512:520]):
+        raise ValueError(f"{path}: is a MAT file of an unknown version, or truncated; version 5 to 7.3 is needed")
+    return _variables_of_version_7_3(path, any_class)
 
 
 def write_mat(temporaries, raster):
@@ -165,7 +176,7 @@ def _variable_of_version_5(path, name, shape, dtype):
     return Variable(shape, dtype, load, fill)
 
 
-def _variables_of_version_7_3(path):
+def _variables_of_version_7_3(path, any_class):
     h5py = needed("h5py", f"{path}: a MAT file of version 7.3")
     variables = {}
     with reading(path, "a MAT file of version 7.3"), h5py.File(path, "r") as file:
@@ -174,16 +185,16 @@ def _variables_of_version_7_3(path):
             if name.startswith("#") or not isinstance(file.get(name, getlink=True), h5py.HardLink):
                 continue
             item = file[name]
-            kind = item.attrs.get("MATLAB_class", b"of no MATLAB class")
+            kind = item.attrs.get("MATLAB_class", _NO_CLASS)
             kind = kind.decode("ascii", "replace") if isinstance(kind, bytes) else str(kind)
             if isinstance(item, h5py.Dataset) and item.shape is not None and not item.attrs.get("MATLAB_empty", 0):
-                variables[name] = _variable_of_version_7_3(h5py, path, name, item, kind)
+                variables[name] = _variable_of_version_7_3(h5py, path, name, item, kind, any_class)
             else:
                 variables[name] = Variable((), kind, None, None)
     return variables
 
 
-def _variable_of_version_7_3(h5py, path, name, dataset, kind):
+def _variable_of_version_7_3(h5py, path, name, dataset, kind, any_class):
     shape, dtype = dataset.shape[::-1], kind
     if dataset.is_virtual or dataset.external:
         dtype = "kept in another file"
@@ -193,7 +204,7 @@ def _variable_of_version_7_3(h5py, path, name, dataset, kind):
         dtype, shape = np.dtype(f"U{min(dataset.size, _LONGEST_TEXT)}"), shape[2:] if shape[:1] == (1,) else shape
     elif kind == "logical":
         dtype = np.dtype(bool)
-    elif kind in _NUMBERS.values():
+    elif kind in _NUMBERS.values() or (any_class and kind == _NO_CLASS):
         dtype = dataset.dtype
 
     def fill(array):
@@ -205,6 +216,8 @@ def _variable_of_version_7_3(h5py, path, name, dataset, kind):
     def load():
         with reading(path, "a MAT file of version 7.3"), h5py.File(path, "r") as file:
             value = file[name][()]
-            return np.array(value.astype("<u2").tobytes().decode("utf-16-le")) if kind == "char" else value.T
+            if kind == "char":
+                return np.array(value.astype("<u2").tobytes().decode("utf-16-le"))
+            return value.T.astype(dtype, copy=False)
 
     return Variable(shape, dtype, load, fill)

@@ -45,6 +45,17 @@ class Variable:
         """The kind of the dtype; empty where there is none."""
         return getattr(self.dtype, "kind", "")
 
+    @property
+    def is_real(self):
+        """Whether it holds real numbers of at most 64 bits, or bools."""
+        return self.kind in tuple("fiub") and self.dtype.itemsize <= 8
+
+    @property
+    def content(self):
+        """What it holds, in words."""
+        objects = getattr(self.dtype, "hasobject", False)
+        return "of Python objects, which are never loaded" if objects else str(self)
+
     def __str__(self):
         return f"{self.shape} {getattr(self.dtype, 'name', self.dtype)}"
 

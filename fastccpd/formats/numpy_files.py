@@ -1,8 +1,11 @@
 """npy and npz: headers by numpy's own parser, data as raw numbers, so that nothing in them can run."""
 
+import io
 import math
 import warnings
 import zipfile
+from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 from numpy.lib import format as npy
@@ -12,25 +15,39 @@ from .inspection import beginning, check_array, check_length, expect, reading
 from .named import Variable, open_variables, variables_of
 from .raster import Header, Stored
 
+# By version of the format: how many bytes say how long the header is, and who parses both.
+_HEADERS = {(1, 0): (2, npy.read_array_header_1_0), (2, 0): (4, npy.read_array_header_2_0)}
+
+# Beyond this numpy refuses a header too, but reads it first.
+_LONGEST_HEADER = 10_000
+
 
 def open_npy(path, band_axis):
     """The one array of an npy file."""
+    variable = npy_variables(path)[""]
+    check_array(path, variable.shape, variable.dtype)
+    axis, layout = chosen(band_axis)
+    source = {"stored_shape": variable.shape, "band_axis": axis, "layout": layout}
+    header = Header(shape_of_cube(variable.shape, axis), variable.dtype.newbyteorder("="), source=source)
+    return Stored(header, lambda cube: variable.fill(in_order_of_file(cube, axis)))
+
+
+def npy_variables(path):
+    """The one array of an npy file, under the name "", not read yet."""
     head, size = beginning(path)
     expect(path, head, "an npy file")
     with open(path, "rb") as file, reading(path, "an npy file"):
         shape, fortran, dtype = _read_header(file)
         offset = file.tell()
-    check_array(path, shape, dtype)
-    check_length(path, offset + math.prod(shape) * dtype.itemsize, size)
-    axis, layout = chosen(band_axis)
+    if not dtype.hasobject:
+        check_length(path, offset + math.prod(shape) * dtype.itemsize, size)
 
-    def load(cube):
+    @contextmanager
+    def opened():
         with open(path, "rb") as file, reading(path, "an npy file"):
-            file.seek(offset)
-            _fill(in_order_of_file(cube, axis), file, dtype, fortran)
+            yield file
 
-    source = {"stored_shape": shape, "band_axis": axis, "layout": layout}
-    return Stored(Header(shape_of_cube(shape, axis), dtype.newbyteorder("="), source=source), load)
+    return {"": _variable(opened, shape, fortran, dtype)}
 
 
 def write_npy(temporaries, raster):
@@ -43,6 +60,11 @@ def write_npy(temporaries, raster):
 
 def open_npz(path, band_axis, variable):
     """The cube of an npz file, and what the other arrays say of it."""
+    return open_variables(path, npz_variables(path), band_axis, variable)
+
+
+def npz_variables(path):
+    """The arrays of an npz file by name, none of them read yet."""
     head, _ = beginning(path)
     expect(path, head, "an npz (zip) file")
     with reading(path, "an npz (zip) file"), zipfile.ZipFile(path) as archive:
@@ -56,8 +78,8 @@ def open_npz(path, band_axis, variable):
         if not dtype.hasobject:
             declared = offset + math.prod(shape) * dtype.itemsize
             check_length(path, declared, member.file_size, f"the array {name}")
-        variables[name] = _variable(path, member, shape, fortran, dtype)
-    return open_variables(path, variables, band_axis, variable)
+        variables[name] = _variable(partial(_opened_member, path, member), shape, fortran, dtype)
+    return variables
 
 
 def write_npz(temporaries, raster):
@@ -69,38 +91,49 @@ def write_npz(temporaries, raster):
 def _read_header(stream):
     """Shape, Fortran order and dtype of what a stream of npy format declares; the stream is then at the data."""
     version = npy.read_magic(stream)
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    if version not in readers:
+    if version not in _HEADERS:
         raise ValueError(f"version {version[0]}.{version[1]} of the format, where 1.0 or 2.0 is needed")
+    width, reader = _HEADERS[version]
+    length = stream.read(width)
+    declared = int.from_bytes(length, "little")
+    if declared > _LONGEST_HEADER:
+        raise ValueError(f"a header of {declared} bytes, where at most {_LONGEST_HEADER} are needed")
     with warnings.catch_warnings():
         # A file of Python 2 is as good as any.
         warnings.filterwarnings("ignore", "Reading `.npy` or `.npz` file required additional", UserWarning)
-        shape, fortran, dtype = readers[version](stream)
+        shape, fortran, dtype = reader(io.BytesIO(length + stream.read(declared)))
     if any(size < 0 for size in shape):
         raise ValueError(f"the shape {shape}")
     return shape, fortran, dtype
 
 
 def _member_header(archive, member):
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # Of others Python unpacks whole blocks, however small the piece that is asked for.
+        raise ValueError(f"{member.filename} is neither stored nor deflated")
     with archive.open(member) as stream:
         return *_read_header(stream), stream.tell()
 
 
-def _variable(path, member, shape, fortran, dtype):
-    def fill_with_member(array):
-        with reading(path, "an npz (zip) file"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+@contextmanager
+def _opened_member(path, member):
+    with reading(path, "an npz (zip) file"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+        yield stream
+        stream.read(1)  # at the end the checksum is compared
+
+
+def _variable(opened, shape, fortran, dtype):
+    """The array of a stream of npy format; `opened` is a context manager that yields the stream."""
+
+    def fill_from_stream(array):
+        with opened() as stream:
             _read_header(stream)
-            _fill(array, stream, dtype, fortran)
-            stream.read(1)  # at the end the checksum is compared
+            # Fortran order is C order with the axes reversed.
+            fill(array.T if fortran else array, stream, dtype)
 
     def load():
         array = np.empty(shape, dtype)
-        fill_with_member(np.atleast_1d(array))
+        fill_from_stream(np.atleast_1d(array))
         return array
 
-    return Variable(shape, dtype, load, fill_with_member)
-
-
-def _fill(array, stream, dtype, fortran):
-    # Fortran order is C order with the axes reversed.
-    fill(array.T if fortran else array, stream, dtype)
+    return Variable(shape, dtype, load, fill_from_stream)

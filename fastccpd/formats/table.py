@@ -104,7 +104,7 @@ def read(path, *, band_axis=None, variable=None, limit=None):
     limit = None if limit is None else as_count(limit, "limit")
     stored = _look(path, band_axis, variable)
     declared = stored.header
-    check_memory(declared.source["path"], declared, limit)
+    check_memory(declared.source["path"], [declared], limit)
     cube = np.empty(declared.shape, declared.dtype)
     stored.load(cube)
     hashes = {"sha256": sha256(declared.source["path"])}
@@ -154,7 +154,7 @@ def write(path, raster, *, overwrite=False):
     files = format.files(path)
     # GDAL would prefer what the .aux.xml of an earlier file says to the file itself; an old header would describe new
     # data wrongly, should the rename of the new one never come.
-    stale = (*map(_auxiliary, files), *files[1:])
+    stale = (*map(geotiff.auxiliary, files), *files[1:])
     with replacing(files, overwrite, stale) as temporaries:
         format.write(temporaries, raster)
 
@@ -177,7 +177,44 @@ def check_target(path, overwrite=False):
     """
     path = as_path(path)
     files = _format_of_target(path).files(path)
-    check_free((*files, *(file for file in map(_auxiliary, files) if file.exists())), overwrite)
+    check_free((*files, *(file for file in map(geotiff.auxiliary, files) if file.exists())), overwrite)
+
+
+def files_read(path):
+    """Every file that `read` may look at for this path, whether it exists or not.
+
+    Parameters
+    ----------
+    path : path
+        `file.npz::name` too.
+
+    Returns
+    -------
+    list of Path
+        Of ENVI the data and the header under all the names that are accepted; of GeoTIFF also what GDAL keeps beside.
+    """
+    path, _ = _split(as_path(path), None)
+    format = _BY_SUFFIX.get(path.suffix.lower())
+    name = None if format is None else format.name
+    beside = envi.names_beside(path) if name in (None, "envi") else []
+    sidecars = geotiff.names_beside(path) if name in ("envi", "geotiff") else []
+    return [path, *beside, *sidecars]
+
+
+def files_written(path):
+    """Every file that `write` makes, replaces or removes for this path.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    list of Path
+    """
+    path = as_path(path)
+    files = _format_of_target(path).files(path)
+    return [*files, *map(geotiff.auxiliary, files)]
 
 
 def lost_by(path, raster):
@@ -241,8 +278,3 @@ def _format_of_target(path):
     if format is None:
         raise ValueError(f"{path}: got the suffix {path.suffix!r}; one of {_known()} is needed to say the format")
     return format
-
-
-def _auxiliary(file):
-    """What GDAL keeps beside a file."""
-    return file.with_name(file.name + ".aux.xml")

@@ -18,10 +18,14 @@ from os import PathLike
 import numpy as np
 from scipy import sparse
 
+from ..formats import check_text
 from ..model.checks import as_count, as_number
 
 # Landsat's Thematic Mapper, in nm, as published fusion code has it (the fifth band is nominally 1550 to 1750).
 LANDSAT_EDGES = ((450, 520), (520, 600), (630, 690), (760, 900), (1550, 1770), (2080, 2350))
+
+#: The most bytes of a table in a csv file; as lists of text it takes many times as much.
+LARGEST_TABLE = 1 << 24
 
 _FWHM = np.sqrt(8.0 * np.log(2.0))
 
@@ -308,6 +312,7 @@ def _under_gaussians(samples, response, centres, fwhm):
 
 def _read_csv(path):
     """The header and the rows of a csv file, all as text."""
+    check_text(path, "a table of text", LARGEST_TABLE)
     try:
         with open(path, newline="", encoding="utf-8-sig") as lines:
             rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if row]

@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import formats
 from ..model.checks import as_choice, as_count
 from .degrading import as_generator
 from .landscape import kinds_of, maps, spectrum
+from .response import LARGEST_TABLE
 
 FOLDER_VARIABLE = "FASTCCPD_DATA"
 
@@ -140,6 +142,27 @@ _FILES = {
 def names():
     """The names that `load` takes."""
     return tuple(_FILES)
+
+
+def files_read(name, folder=None):
+    """The files that `load` may read for a scene: all in its folder, and the wavelength tables.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    folder : path, optional
+        As in `load`.
+
+    Returns
+    -------
+    list of Path
+        Empty where there is no such folder.
+    """
+    folder, own = _folder(folder), Path(_file(name).path).parent
+    if folder is None:
+        return []
+    return [file for part in (own, "wavelengths") for file in sorted((folder / part).glob("*"))]
 
 
 def load(name, folder=None, crop_to=None):
@@ -312,17 +335,11 @@ def _provenance(name, file, source):
 
 def _variable(path, name, shape):
     """One array of a MAT or NPZ file, of the shape it must have."""
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            value = file.get(name)
-    else:
-        from scipy.io import loadmat
-
-        value = loadmat(path, variable_names=[name]).get(name)
-    if value is None or value.shape != shape:
-        got = "is not there" if value is None else f"has shape {value.shape}"
+    held = formats.arrays_in(path).get(name)
+    if held is None or held.shape != shape:
+        got = "is not there" if held is None else f"has shape {held.shape}"
         raise ValueError(f"{path}: {name} {got}; shape {shape} is needed")
-    return value
+    return formats.read_arrays(path, [name])[name]
 
 
 def _table(folder, file, index):
@@ -330,6 +347,7 @@ def _table(folder, file, index):
     path = None if folder is None else folder / "wavelengths" / file
     if path is None or not path.is_file():
         return None
+    formats.check_text(path, "a table of text", LARGEST_TABLE)
     with open(path, newline="", encoding="utf-8") as lines:
         kept = {int(row[index]): float(row["center_nm"]) for row in csv.DictReader(lines) if row[index]}
     return np.array([kept[band] for band in range(len(kept))])

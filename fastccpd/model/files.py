@@ -1,10 +1,12 @@
 """Outputs come into being whole: written under a temporary name in the same folder, flushed, then renamed.
 
-Whatever happens before the rename, an interruption too, leaves what was there before and nothing else.
+Whatever happens before the rename, an interruption too, leaves what was there before and nothing else. And outputs are
+files of their own: `check_apart` refuses those that are inputs, or each other, under whatever name.
 """
 
 import os
 import secrets
+import unicodedata
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -37,6 +39,32 @@ def check_free(files, overwrite):
             raise OSError(f"{file}: exists and is not a regular file")
         if not os.access(real.parent, os.W_OK):
             raise PermissionError(f"{file}: cannot be written, for the folder {real.parent} is read-only")
+
+
+def check_apart(outputs, inputs):
+    """Refuse outputs that are inputs, or that are one file; nothing that may be overwritten changes that.
+
+    Two names are one file if they lead to the same place on the disk, by links too, or if they differ in upper and
+    lower case only, for there are systems on which that is no difference.
+
+    Parameters
+    ----------
+    outputs : sequence of (name, path, files)
+        For the message the option or argument and what it was given; then every file that is written or removed.
+    inputs : iterable of paths
+        Every file that is read.
+    """
+    read = {identity for file in inputs for identity in _identities(file)}
+    written = []
+    for name, path, files in outputs:
+        identities = {identity for file in files for identity in _identities(file)}
+        if identities & read:
+            raise ValueError(f"{name}: {path} is one of the inputs, which are never overwritten")
+        for other, others in written:
+            if identities & others:
+                what = "the output" if other == "-o" else f"the file of {other}"
+                raise ValueError(f"{name}: {path} is {what} too; another file is needed")
+        written.append((name, identities))
 
 
 @contextmanager
@@ -78,6 +106,24 @@ def replacing(targets, overwrite, stale=()):
 def first_line(error):
     """The message of an exception on one line, or its name where it has none."""
     return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+
+
+def _identities(file):
+    """What all names of one file have in common: its number on the disk, or its folder and its name but for case."""
+    found = {_number(file)} - {None}
+    for path in (Path(os.path.realpath(Path(file).parent), Path(file).name), _real_path(file)):
+        folder = _number(path.parent) or str(path.parent).casefold()
+        found.add((folder, unicodedata.normalize("NFC", path.name).casefold()))
+    return found
+
+
+def _number(file):
+    """The number of what exists on its disk; None where nothing does, or where the system has no such numbers."""
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino) if status.st_ino else None
 
 
 def _real_path(file):

@@ -1,4 +1,4 @@
-"""The operators from what the command line says of them: --psf, --srf and --bands.
+"""The operators from what is said of them: by `fuse_files` as psf, srf and bands, on the command line as options.
 
 --psf stereo | scott                       the published conventions (`fastccpd.imaging.preset`)
 --psf gaussian[,sigma=…,taps=…,phase=…,boundary=…]
@@ -9,6 +9,7 @@
 --bands 6-12,13-19+21,25                   for each MSI band the HSI bands it averages, counted from 1
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .. import methods
-from ..formats.inspection import as_path, beginning, expect, reading
+from .. import formats, methods
 from ..imaging import gaussian, landsat, preset, read_response, response_from_groups, response_from_table
 from ..imaging.psf import BOUNDARIES
+from ..model.checks import as_operator
 from ..model.degradation import Degradation
 
 PRESETS = ("stereo", "scott")
@@ -37,36 +38,12 @@ class Blur:
     settings: dict
 
 
-def add_arguments(verb, default_ratio, default_srf=None):
-    """The options of the operators, for a verb that needs them."""
-    verb.add_argument(
-        "--ratio", type=int, metavar="D", help=f"MSI pixels an HSI pixel, in each direction (default: {default_ratio})"
-    )
-    verb.add_argument(
-        "--psf", metavar="SPEC",
-        help="the blur between the grids: stereo, scott, gaussian[,sigma=…,taps=…,phase=…,boundary=…] or a FILE.npz "
-        "that holds P1 and P2; sigma and phase in MSI pixels, phase a multiple of 0.5 (default: a Gaussian about the "
-        "middle of the HSI's pixels where both images are georeferenced, else stereo)",
-    )  # fmt: skip
-    response = verb.add_mutually_exclusive_group()
-    response.add_argument(
-        "--srf", metavar="SPEC",
-        help="the spectral response of the MSI: landsat, a FILE.csv (columns band, wavelength_nm, response, or "
-        "wavelength_nm and one a band; FILE.csv::B2,B3 picks bands), or a FILE.npy, .npz or .mat that holds the matrix "
-        "PM" + (f" (default: {default_srf})" if default_srf else ""),
-    )  # fmt: skip
-    response.add_argument(
-        "--bands", metavar="GROUPS",
-        help="for each MSI band the HSI bands that it averages, counted from 1: 6-12,13-19+21,25 is three bands",
-    )  # fmt: skip
-
-
 def blur(spec, shape, ratio, *, georeferenced, method=None):
     """The `Blur` that --psf asks for, or the one to assume.
 
     Parameters
     ----------
-    spec : str or None
+    spec : str, (P1, P2) or None
         None: a centred Gaussian for `georeferenced` images, else "stereo".
     shape : (rows, columns) of the fine image
     ratio : int
@@ -76,7 +53,10 @@ def blur(spec, shape, ratio, *, georeferenced, method=None):
         periodic one.
     """
     assumed = spec is None
-    spec = ("gaussian" if georeferenced else "stereo") if assumed else spec
+    if not assumed and not isinstance(spec, str | os.PathLike):
+        P1, P2 = _two_matrices(spec)
+        return Blur(P1, P2, "P1 and P2 as given", {"psf": "given", "assumed": False})
+    spec = ("gaussian" if georeferenced else "stereo") if assumed else os.fsdecode(spec)
     name, *settings = spec.split(",")
     if name in PRESETS and not settings:
         operators = preset(name, (*shape, 1), PM=np.ones((1, 1)), ratio=ratio)
@@ -87,8 +67,7 @@ def blur(spec, shape, ratio, *, georeferenced, method=None):
         known = {"psf": name, **options, "kernel": int(np.diff(P1.indptr).max())}
         text = f"a Gaussian about phase {options['phase']:g}, its boundary {options['boundary']}"
     elif Path(name).suffix.lower() == ".npz" and not settings:
-        arrays = _arrays(name)
-        P1, P2 = (_chosen(name, arrays, wanted) for wanted in ("P1", "P2"))
+        P1, P2 = formats.read_arrays(name, ("P1", "P2")).values()
         text, known = f"P1 and P2 of {name}", {"psf": name}
     else:
         raise ValueError(
@@ -103,7 +82,8 @@ def response(srf, bands, hsi, good, hsi_path, msi_bands=None):
 
     Parameters
     ----------
-    srf, bands : str or None
+    srf : str, matrix or None
+    bands : str or None
         The options --srf and --bands, of which one is given.
     hsi : Raster
         With all its bands: numbers and matrices speak of these.
@@ -119,8 +99,16 @@ def response(srf, bands, hsi, good, hsi_path, msi_bands=None):
             "--srf: the spectral response of the MSI is not known; give --srf landsat, --srf with a table or a matrix, "
             "or --bands with the HSI bands that each MSI band averages"
         )
-    option, said = ("--bands", bands) if srf is None else ("--srf", srf)
-    if bands is not None:
+    if srf is not None and bands is not None:
+        raise ValueError("--srf: is given beside --bands; one of the two is needed")
+    matrix = srf is not None and not isinstance(srf, str | os.PathLike)
+    srf = srf if matrix or srf is None else os.fsdecode(srf)
+    option, said = ("--bands", bands) if srf is None else ("--srf", "the matrix" if matrix else srf)
+    if matrix:
+        PM = as_operator(srf, "srf")
+        _check_shape(PM.shape, good, "the matrix")
+        PM = _restricted(PM, good, "--srf")
+    elif bands is not None:
         PM = _restricted(response_from_groups(_groups(bands, len(good)), len(good)), good, "--bands")
     elif srf == "landsat":
         PM = landsat(int(good.sum()))
@@ -133,6 +121,21 @@ def response(srf, bands, hsi, good, hsi_path, msi_bands=None):
             f"{option}: {said} describes {PM.shape[0]} bands, but the MSI has {msi_bands}; they must agree"
         )
     return PM
+
+
+def files_read(psf, srf):
+    """The files that `psf` and `srf` name; those that are no files name none.
+
+    Parameters
+    ----------
+    psf, srf : as of `fuse_files`
+
+    Returns
+    -------
+    list of Path
+    """
+    named = [_split(os.fsdecode(spec))[0] for spec in (psf, srf) if isinstance(spec, str | os.PathLike)]
+    return [Path(name) for name in named if Path(name).suffix]
 
 
 def degradation(blur, PM):
@@ -215,61 +218,39 @@ def _from_table(srf, hsi, good, hsi_path):
 
 def _as_matrix(srf, good):
     path, name = _split(srf)
-    if Path(path).suffix.lower() not in (".npy", ".npz", ".mat"):
+    if Path(path).suffix.lower() not in formats.ARRAY_SUFFIXES:
         raise ValueError(f"--srf: got {srf!r}; landsat, a FILE.csv, or a FILE.npy, .npz or .mat with PM is needed")
-    arrays = _arrays(path)
+    held = formats.arrays_in(path)
     if name is None:
-        matrices = [key for key, value in arrays.items() if np.ndim(value) == 2]
-        name = matrices[0] if "PM" not in arrays and len(matrices) == 1 else "PM"
-    PM = _chosen(path, arrays, name)
-    if PM.ndim != 2 or PM.shape[1] != len(good):
-        raise ValueError(
-            f"--srf: {path} holds shape {PM.shape}; a column for each of the HSI's {len(good)} bands is needed"
-        )
-    if PM.dtype.kind not in "fiub" or not np.isfinite(PM).all():
-        raise ValueError(f"--srf: {path} holds {PM.dtype} values; finite real weights are needed")
+        matrices = [key for key, array in held.items() if len(array.shape) == 2]
+        name = next(iter(held)) if list(held) == [""] else "PM"
+        name = matrices[0] if name not in held and len(matrices) == 1 else name
+    if name in held and held[name].is_real:
+        _check_shape(held[name].shape, good, path)
+    PM = formats.read_arrays(path, [name])[name]
+    if not np.isfinite(PM).all():
+        raise ValueError(f"--srf: {path} holds NaN or infinite values; finite real weights are needed")
     return sparse.csr_array(PM.astype(np.float64))
+
+
+def _check_shape(shape, good, where):
+    if len(shape) != 2 or shape[1] != len(good):
+        raise ValueError(
+            f"--srf: {where} holds shape {shape}; a column for each of the HSI's {len(good)} bands is needed"
+        )
+
+
+def _two_matrices(spec):
+    try:
+        P1, P2 = spec
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"psf: got {type(spec).__name__}; a name, a file or the two matrices P1, P2 are needed"
+        ) from None
+    return P1, P2
 
 
 def _split(spec):
     """FILE::NAME as its two parts; None for a part that is not there."""
     path, mark, name = spec.partition("::")
     return path, name if mark else None
-
-
-def _arrays(path):
-    """The arrays of an npz or MAT file by name; the one of an npy file as PM."""
-    path = as_path(path)
-    head, _ = beginning(path)
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        expect(path, head, "an npy file")
-        with reading(path, "an npy file"):
-            # Mapped, a file that declares more than it has is refused before anything is allocated.
-            return {"PM": np.array(np.load(path, mmap_mode="r", allow_pickle=False))}
-    if suffix == ".npz":
-        expect(path, head, "an npz (zip) file")
-        with reading(path, "an npz (zip) file"), np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    return _mat_arrays(path, head)
-
-
-def _chosen(path, arrays, name):
-    if name not in arrays:
-        raise ValueError(f"{path}: holds {', '.join(arrays) or 'nothing'}; {name} is needed")
-    return arrays[name]
-
-
-def _mat_arrays(path, head):
-    """The numeric arrays of a MAT file."""
-    if head.startswith(b"\x89HDF") or head[512:516] == b"\x89HDF":
-        from ..formats.extras import needed
-
-        h5py = needed("h5py", f"{path}: a MAT file of version 7.3")
-        with reading(path, "a MAT file of version 7.3"), h5py.File(path, "r") as file:
-            return {key: value[()].T for key, value in file.items() if isinstance(value, h5py.Dataset)}
-    from scipy.io import loadmat
-
-    expect(path, head, "a MAT file of version 5 or later")
-    with reading(path, "a MAT file"):
-        return {key: value for key, value in loadmat(path).items() if not key.startswith("__")}

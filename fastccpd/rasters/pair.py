@@ -1,5 +1,6 @@
 """The two images of a fusion: read, compared, and rid of bands and pixels without data."""
 
+import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,17 +38,17 @@ class Pair:
         """The pixels of the result without data."""
         return gaps.fine_mask(self.missing_hsi, self.missing_msi, self.grids.ratio)
 
-    def without_bad_bands(self, say):
-        """Both images without the bands that are marked as bad, told."""
+    def without_bad_bands(self, remarks):
+        """Both images without the bands that are marked as bad, which are noted."""
         for name, good in (("hsi", self.good_hsi), ("msi", self.good_msi)):
             if not good.all():
                 numbers = ", ".join(map(str, np.flatnonzero(~good) + 1))
-                say.note(
+                remarks.note(
                     f"{name}: {int((~good).sum())} of {good.size} bands are marked as bad and left out ({numbers})"
                 )
         return replace(self, hsi=gaps.without_bad_bands(self.hsi), msi=gaps.without_bad_bands(self.msi))
 
-    def without_gaps(self, method, fill, keep, say):
+    def without_gaps(self, method, fill, keep, remarks):
         """Both images with missing pixels filled: for a method to use, if asked to, or else to leave out.
 
         Whichever it is, what compares the two images needs values everywhere. A method that cannot leave them out
@@ -66,25 +67,36 @@ class Pair:
                 f"use a method that leaves them out, which {method.name} cannot, or crop the images"
             )
         for sentence in counts.values():
-            say.note(f"{sentence}; {_FATES[fill, keep]}")
+            remarks.note(f"{sentence}; {_FATES[fill, keep]}")
         images = {name: gaps.filled(getattr(self, name), parts[name]) for name in counts}
         return replace(self, **images)
 
 
-def read_pair(options, say):
-    """The two files and how they lie to each other, told."""
+def read_pair(hsi, msi, ratio, band_axis, remarks):
+    """The two files and how they lie to each other; what was found is noted.
+
+    Parameters
+    ----------
+    hsi, msi : path
+    ratio, band_axis : int or None
+        As of `fuse_files`.
+    remarks : Remarks
+
+    Returns
+    -------
+    Pair
+    """
     images = {}
-    for name in ("hsi", "msi"):
-        path = getattr(options, name)
-        image = images[name] = formats.read(path, band_axis=band_axis_of(path, options.band_axis))
-        say.note(f"{name}: {size_name(image.shape)} {image.dtype}, {image.source['layout']}")
+    for name, path in (("hsi", hsi), ("msi", msi)):
+        image = images[name] = formats.read(path, band_axis=band_axis_of(path, band_axis))
+        remarks.note(f"{name}: {size_name(image.shape)} {image.dtype}, {image.source['layout']}")
         for note in image.source["notes"]:
-            say.note(f"{name}: {note}")
-    grids = grids_of(images["hsi"], images["msi"], options.ratio)
+            remarks.note(f"{name}: {note}")
+    grids = grids_of(images["hsi"], images["msi"], ratio)
     if grids.ratio_from != "given":
-        say.note(f"the ratio is {grids.ratio}, by {grids.ratio_from}")
+        remarks.note(f"the ratio is {grids.ratio}, by {grids.ratio_from}")
     for note in grids.notes:
-        say.warn(note)
+        remarks.warn(note)
     masks = [image.missing() for image in images.values()]
     return Pair(images["hsi"], images["msi"], grids, *map(gaps.good_bands, images.values()), *masks)
 
@@ -92,4 +104,4 @@ def read_pair(options, say):
 def band_axis_of(path, band_axis):
     """`band_axis` for a file of a format that does not declare its axes; None for the others."""
     silent = [suffix for name in ("npy", "npz", "mat") for suffix in formats.FORMATS[name]]
-    return band_axis if Path(path.partition("::")[0]).suffix.lower() in silent else None
+    return band_axis if Path(os.fsdecode(path).partition("::")[0]).suffix.lower() in silent else None

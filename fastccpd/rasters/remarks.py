@@ -1,0 +1,32 @@
+"""What a fusion of files has to say on the way."""
+
+import warnings
+
+
+class Remarks:
+    """Sentences on what was found or assumed (notes) and on what may be wrong (warnings), kept and passed on.
+
+    Parameters
+    ----------
+    listener : object with note(text) and warn(text), optional
+        Is told each sentence as it comes. None: warnings are Python's own, and notes are kept only.
+    """
+
+    def __init__(self, listener=None):
+        self.notes = []
+        self.warnings = []
+        self._listener = listener
+
+    def note(self, text):
+        """Say what was found or assumed."""
+        self.notes.append(str(text))
+        if self._listener is not None:
+            self._listener.note(text)
+
+    def warn(self, text):
+        """Say what may be wrong with the result."""
+        self.warnings.append(str(text))
+        if self._listener is None:
+            warnings.warn(str(text), UserWarning, stacklevel=4)
+        else:
+            self._listener.warn(text)
