@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,8 @@ pytest.importorskip("matplotlib")
 
 SHAPE = (24, 20, 36)
 SECTIONS = ["Summary", "Inputs", "Parameters", "Metrics", "Colour composites", "Spectra", "Convergence", "Versions"]
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "Google Chrome")
+BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 HOSTILE = '<script>alert("1")</script>&amp;'
 VOID = {"meta", "link", "img", "br"}
 
@@ -418,8 +420,15 @@ def test_a_folder_is_made_only_beside_others(case, tmp_path):
         refused(case, tmp_path, overwrite=True)
 
 
+# Where CI=true the tests run without one, and fail.
+needs_browser = pytest.mark.skipif(
+    BROWSER is None and os.environ.get("CI") != "true", reason="no Chromium is installed"
+)
+
+
 def visit(path, folder):
     """Open a file in a browser: what it wrote to the console, what it asked the network for, its text, its picture."""
+    assert BROWSER, f"CI=true, but none of {', '.join(BROWSERS)} is on the PATH"
     log, picture = folder / "net.json", folder / "shot.png"
     command = [
         BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -445,7 +454,7 @@ def requests(log):
     return [entry["url"] for entry in outside if entry.get("initiator") != "not an origin"]
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@needs_browser
 @pytest.mark.parametrize("which", ["known", "blind"])
 def test_a_browser_opens_the_report_without_error_or_request(request, which, tmp_path):
     image = pytest.importorskip("matplotlib.image")
@@ -460,7 +469,7 @@ def test_a_browser_opens_the_report_without_error_or_request(request, which, tmp
     assert (shot[:, :20] > 0.95).all()
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@needs_browser
 def test_a_page_with_an_error_and_an_outside_picture_is_noticed(tmp_path):
     path = tmp_path / "bad.html"
     path.write_text(
