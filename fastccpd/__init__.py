@@ -33,6 +33,7 @@ _HOMES = {
     "Status": "model.result",
     "fuse": "api",
     "fuse_many": "api",
+    "load": "api",
     "memory_needed": "api",
 }
 _FLOORS = ("adapters", "estimation", "imaging", "kernels", "methods", "plots", "rasters", "report", "solver", "testing")

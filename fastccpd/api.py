@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from . import machine, methods
+from . import formats, machine, methods
+from .estimation import MapDecomposer
+from .model import saving
 from .model.checks import as_choice, as_count, as_number
 from .model.problem import Problem
 from .model.result import FusionResult
@@ -94,8 +97,9 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
 
     Parameters
     ----------
-    pairs : iterable of (hsi, msi) or (hsi, msi, degradation)
-        May be endless: a few pairs are taken ahead of the results, no more.
+    pairs : iterable of (hsi, msi), (hsi, msi, degradation) or dict
+        A dict has "hsi" and "msi", and may have "degradation", "hsi_valid" and "msi_valid". The iterable may be
+        endless: a few pairs are taken ahead of the results, no more.
     degradation : Degradation, optional
         Of the pairs that bring none along.
     workers : int, optional
@@ -123,7 +127,7 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
     [1, 2, 3]
     """
     for name in {"hsi_valid", "msi_valid"} & options.keys():
-        raise TypeError(f"{name}: fuse_many has no masks, which belong to one pair; use fuse")
+        raise TypeError(f"{name}: a mask belongs to one pair; give the pair as a dict with hsi, msi and {name}")
     for name in {"callback", "threads"} & options.keys():
         raise TypeError(f"{name}: fuse_many runs in processes of one thread, which take none; use fuse")
     order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
@@ -170,10 +174,18 @@ def _answer(request):
 
 def _problem_of(pair, degradation, check_finite):
     """The problem that one of `pairs` stands for."""
-    if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
+    names = ("hsi", "msi", "degradation", "hsi_valid", "msi_valid")
+    if isinstance(pair, Mapping):
+        if not {"hsi", "msi"} <= set(pair) <= set(names):
+            got = ", ".join(map(str, pair)) or "nothing"
+            raise TypeError(f"got a dict of {got}; hsi and msi are needed, and {', '.join(names[2:])} may be there")
+        given = dict(pair)
+    elif isinstance(pair, tuple | list) and len(pair) in (2, 3):
+        given = dict(zip(names, pair))
+    else:
         got = f"{len(pair)} things" if isinstance(pair, tuple | list) else type(pair).__name__
         raise TypeError(f"got {got}; (hsi, msi) or (hsi, msi, degradation) is needed")
-    return Problem(*pair[:2], pair[2] if len(pair) == 3 else degradation, check_finite)
+    return Problem(**({"degradation": degradation, "check_finite": check_finite} | given))
 
 
 @contextmanager
@@ -277,6 +289,43 @@ def _averaged(result, solutions):
     uncertainty = spread if result.uncertainty is None else result.uncertainty
     mean = mean.astype(result.dtype)
     return replace(result, image=mean, maps=None, uncertainty=uncertainty, combined=len(solutions), shown="image")
+
+
+def load(path):
+    """A result that `FusionResult.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    FusionResult
+        As it was saved, but for `stages`, of which the figures are left and not the arrays. Factors that were not made
+        yet are made when they are asked for, the same ones.
+
+    Raises
+    ------
+    ValueError
+        For a file that is no saved result, or a damaged one: every array is compared with its hash.
+
+    Examples
+    --------
+    >>> import numpy as np, fastccpd, tempfile
+    >>> halves = np.kron(np.eye(4), [[0.5, 0.5]])
+    >>> degradation = fastccpd.Degradation(halves, halves, np.full((1, 6), 1 / 6))
+    >>> scene = np.ones((8, 8, 6))
+    >>> result = fastccpd.fuse(scene[::2, ::2], scene[:, :, :1], degradation, rank=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(f"{folder}/result.npz")
+    ...     again = fastccpd.load(f"{folder}/result.npz")
+    >>> bool((again.sri == result.sri).all())
+    True
+    """
+    result, decomposer = saving.result_of(formats.read_arrays(path), path)
+    if decomposer is not None:
+        result.decomposer = MapDecomposer(result.maps, result.degradation, **decomposer)
+    return result
 
 
 def memory_needed(hsi, msi, *, method=methods.DEFAULT, rank=None, dtype=None, **options):

@@ -32,7 +32,9 @@ def fusion_progress(label, max_iter=None, quiet=False):
         redraw(label, told="getting ready (the first run compiles kernels, for half a minute)")
 
         def show(state):
-            redraw(label, told=f"iteration {state.n_iter}{most}, cost {state.cost:.6g}")
+            stage = getattr(state, "stage", "")
+            limit = most if stage in ("", "decomposition") else ""
+            redraw(label, told=f"{stage} iteration {state.n_iter}{limit}, cost {state.cost:.6g}".lstrip())
             say(f"{label}: iteration {state.n_iter}, cost {state.cost:.6g}")
             return False
 

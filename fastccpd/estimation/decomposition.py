@@ -20,12 +20,13 @@ the maps, the decomposition of the images cannot be the better one, and is not m
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..kernels import residual_norm2
 from ..model.degradation import Degradation
-from ..model.problem import Factors, Problem
+from ..model.problem import Factors, Maps, Problem
 from ..model.result import Progress, Status, Trace
 from ..solver.coupled_cpd import CoupledCPD
 from ..solver.regularisers import Ridge
@@ -124,6 +125,36 @@ def decompose_maps(maps, degradation, *, rank=30, ridge=1e-3, max_iter=400, ftol
     run = _Run(rank, max_iter, callback, time_limit)
     factors = _of_maps(run, clean_problem(maps, degradation), ridge, ftol, rng)
     return run.decomposition(factors, "maps")
+
+
+@dataclass(frozen=True, eq=False)
+class MapDecomposer:
+    """Makes the factors of maps when they are asked for, the same ones each time; it can be pickled and saved.
+
+    Attributes
+    ----------
+    maps : Maps
+    degradation : Degradation
+    options : dict
+        Of `decompose_maps`.
+    start : dict
+        The state of the bit generator that draws the start.
+    """
+
+    maps: Maps
+    degradation: Degradation
+    options: dict[str, Any]
+    start: dict[str, Any]
+
+    def __call__(self, *, callback=None, time_limit=None):
+        bits = getattr(np.random, self.start["bit_generator"])()
+        bits.state = self.start
+        given = self.options | {"rng": np.random.Generator(bits), "callback": callback, "time_limit": time_limit}
+        return decompose_maps(self.maps, self.degradation, **given)
+
+    def settings(self):
+        """What is no array."""
+        return {"options": self.options, "start": self.start}
 
 
 def decompose_scene(problem, noise, fit, *, rank=30, ridge=1e-3, max_iter=400, ftol=1e-2, rng, callback=None,

@@ -15,8 +15,6 @@ import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import methods
-
 
 @dataclass(frozen=True)
 class System:
@@ -81,10 +79,9 @@ SYSTEMS = {
     "nn-ccpd-nls:paper": System("NN-C-CPD-NLS, paper's solver", "nn-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}),
     "nn-ccpd-nls": System("NN-C-CPD-NLS", "nn-ccpd-nls", {"rank": 30}),
     "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": 30}),
+    "tv-maps": System("TV maps", "tv-maps", {}, tensor=False),
+    "auto": System("auto", "auto", {"rank": 30}),
 }  # fmt: skip
-
-# What a user gets who chooses nothing, whatever that is.
-SYSTEMS.setdefault(methods.DEFAULT, System(methods.DEFAULT, methods.DEFAULT, {"rank": 30}))
 
 
 def named(name):

@@ -6,12 +6,9 @@ as maps, it is made when they are first asked for.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
-import numpy as np
-
-from ..estimation.decomposition import Choice, decompose_maps, may_be_chosen, risk_bound
+from ..estimation.decomposition import Choice, MapDecomposer, may_be_chosen, risk_bound
 from ..model.checks import as_choice, set_fields
 from .method import register
 from .nn_ccpd_auto import NNCCPDAuto
@@ -80,19 +77,6 @@ class Auto(NNCCPDAuto):
             return maps_solution(prepared, stages=stages | {"decomposition": found}, **further)
         decomposer = None
         if prepared.fit is not None:
-            decomposer = self.decomposer(prepared.fit.maps, prepared.problem.degradation, start)
+            maps, degradation = prepared.fit.maps, prepared.problem.degradation
+            decomposer = MapDecomposer(maps, degradation, self.decomposition_options(), start)
         return maps_solution(prepared, stages=stages, decomposer=decomposer)
-
-    def decomposer(self, maps, degradation, start):
-        """What makes the factors of maps when they are asked for, the same ones each time; it can be pickled.
-
-        `start` is the state of the bit generator that draws their start.
-        """
-        return partial(_decompose, maps, degradation, self.decomposition_options(), start)
-
-
-def _decompose(maps, degradation, options, start, *, callback=None, time_limit=None):
-    bits = getattr(np.random, start["bit_generator"])()
-    bits.state = start
-    rng = np.random.Generator(bits)
-    return decompose_maps(maps, degradation, **options, rng=rng, callback=callback, time_limit=time_limit)

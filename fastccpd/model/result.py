@@ -215,6 +215,19 @@ class FusionResult:
             block = block[(slice(None),) * axis + (as_part(part),)]
         return np.ascontiguousarray(block)
 
+    def save(self, path, *, overwrite=False) -> None:
+        """Write this result to an npz file that `fastccpd.load` reads: maps or factors rather than pixels.
+
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            False refuses a path where something is.
+        """
+        from .saving import save
+
+        save(self, path, overwrite=overwrite)
+
     @property
     def converged(self) -> bool:
         return self.status.converged

@@ -88,7 +88,7 @@ def fuse_files(
     keep_filled=False,
     uncertainty=None,
     overwrite=False,
-    method="nn-ccpd-auto",
+    method=methods.DEFAULT,
     dtype=None,
     starts=1,
     combine="best",

@@ -25,7 +25,7 @@ def snr_name(decibels):
 
 
 def figures_of(result, noise):
-    """What the summary of a fusion says beside its cost, names to sentences: noise, effective rank, starts.
+    """What the summary of a fusion says beside its cost, names to sentences: noise, what is shown, ranks, starts.
 
     Parameters
     ----------
@@ -41,6 +41,12 @@ def figures_of(result, noise):
     if noise is not None:
         ratios = {name: snr_name(decibels) for name, decibels in noise.items()}
         found["Estimated SNR"] = f"HSI {ratios['hsi']}, MSI {ratios['msi']}"
+    fit = result.stages.get("tv-maps")
+    if result.shown == "maps" and fit is not None:
+        end = "" if fit.at_end is None else f", the {fit.at_end} of its path: the best may lie beyond"
+        found["Shown"] = f"{fit.number} maps, weight {fit.weight:.2g} of the noise{end}"
+    elif result.shown == "factors" and fit is not None:
+        found["Shown"] = f"a decomposition of rank {result.known_factors.rank}"
     if result.effective_rank is not None:
         found["Effective rank"] = f"{result.effective_rank} of {result.options.get('rank', 'the terms')}"
     if len(result.start_costs) > 1:

@@ -9,10 +9,10 @@ import pytest
 from scenery import rsnr, small_case
 
 from fastccpd import Factors, Problem, Status, fuse
-from fastccpd.estimation import noise_of
+from fastccpd.estimation import decomposition, noise_of
 from fastccpd.estimation.decomposition import misfits, risk_bound
 from fastccpd.imaging import degrade, preset, scenes
-from fastccpd.methods import _staged, auto
+from fastccpd.methods import _staged
 
 # Beyond this only the noise and rounding differ.
 EXACT = 100.0
@@ -107,13 +107,13 @@ class TestFactorsOfMaps:
     def asked(self, monkeypatch):
         """How often a decomposition of maps was begun."""
         begun = []
-        original = auto.decompose_maps
+        original = decomposition.decompose_maps
 
         def counted(*args, **options):
             begun.append(options)
             return original(*args, **options)
 
-        monkeypatch.setattr(auto, "decompose_maps", counted)
+        monkeypatch.setattr(decomposition, "decompose_maps", counted)
         return begun
 
     def test_they_are_made_when_first_asked_for_and_kept(self, case, asked):

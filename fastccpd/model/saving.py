@@ -1,0 +1,150 @@
+"""Results as npz files: maps or factors rather than pixels, nothing pickled, every array with its SHA-256.
+
+about           JSON as UTF-8 bytes: format, hashes of the arrays, and everything of a result that is no array
+maps_Z, maps_S  ·  factors_A, factors_B, factors_C  ·  image   whichever there are; nothing is rendered or made for
+it trace           one row for each column of `Trace` uncertainty, noise_hsi, noise_msi P1_data, P1_indices,
+P1_indptr, P1_shape (P2, PM alike)        the operators, in compressed rows
+"""
+
+import hashlib
+import json
+from dataclasses import fields
+from enum import Enum
+from types import SimpleNamespace
+
+import numpy as np
+from scipy import sparse
+
+from .degradation import Degradation
+from .files import check_free, replacing
+from .problem import Factors, Maps
+from .result import FusionResult, Status, Trace
+
+FORMAT = 1
+
+_OPERATORS = ("P1", "P2", "PM")
+_PLAIN = ("method", "options", "seed", "provenance", "cost", "n_iter", "seconds", "effective_rank", "combined", "shown")
+
+# What a stage has beside its fields.
+_PROPERTIES = ("number", "n_iter", "effective_rank")
+
+
+def save(result, path, *, overwrite=False):
+    """Write a result, whole or not at all.
+
+    Parameters
+    ----------
+    result : FusionResult
+    path : path
+        Its suffix should be .npz.
+    overwrite : bool
+        False refuses a path where something is.
+    """
+    arrays = _arrays_of(result)
+    about = {"format": FORMAT, "sha256": {name: _sha256(array) for name, array in arrays.items()}}
+    about |= {name: getattr(result, name) for name in _PLAIN}
+    about |= {"status": result.status.name, "dtype": result.dtype.name, "start_costs": result.start_costs}
+    about["stages"] = {name: _plain_stage(stage) for name, stage in result.stages.items() if stage is not None}
+    about["decomposer"] = None if result.decomposer is None else result.decomposer.settings()
+    text = json.dumps(about, default=_plain).encode("utf-8")
+    check_free([path], overwrite)
+    with replacing([path], overwrite) as [temporary], open(temporary, "xb") as file:
+        np.savez(file, about=np.frombuffer(text, np.uint8), **arrays)
+
+
+def result_of(arrays, path):
+    """(result, settings of its decomposer or None) of the arrays of a file.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+    path : path
+        For the sentences on what is wrong with them.
+    """
+    try:
+        about = json.loads(arrays["about"].tobytes().decode("utf-8"))
+        form = about["format"]
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"{path}: is no saved result; a file of FusionResult.save is needed") from error
+    if form != FORMAT:
+        raise ValueError(f"{path}: is a saved result of format {form!r}; format {FORMAT} is needed")
+    for name, expected in about["sha256"].items():
+        if name not in arrays or _sha256(arrays[name]) != expected:
+            raise ValueError(f"{path}: the array {name} is not the one that was saved; the file is damaged")
+    try:
+        result = FusionResult(
+            **{name: about[name] for name in _PLAIN},
+            status=Status[about["status"]],
+            trace=Trace(
+                **{column.name: row.tolist() for column, row in zip(fields(Trace), arrays["trace"], strict=True)}
+            ),
+            dtype=np.dtype(about["dtype"]),
+            start_costs=tuple(about["start_costs"]),
+            stages={name: _stage_of(stage) for name, stage in about["stages"].items()},
+            known_factors=Factors(*_named(arrays, "factors_", "ABC")) if "factors_A" in arrays else None,
+            maps=Maps(*_named(arrays, "maps_", "ZS")) if "maps_Z" in arrays else None,
+            image=arrays.get("image"),
+            uncertainty=arrays.get("uncertainty"),
+            noise=_named(arrays, "noise_", ("hsi", "msi")) if "noise_hsi" in arrays else None,
+            degradation=Degradation(*(_matrix(arrays, name) for name in _OPERATORS)) if "P1_data" in arrays else None,
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"{path}: is a damaged saved result ({error})") from error
+    return result, about["decomposer"]
+
+
+def _arrays_of(result):
+    found = {"trace": np.array([getattr(result.trace, column.name) for column in fields(Trace)], dtype=np.float64)}
+    if result.maps is not None:
+        found |= {"maps_Z": result.maps.Z, "maps_S": result.maps.S}
+    if result.known_factors is not None:
+        found |= {f"factors_{name}": factor for name, factor in zip("ABC", result.known_factors, strict=True)}
+    if result.shown == "image":  # else it can be rendered again
+        found["image"] = result.image
+    if result.uncertainty is not None:
+        found["uncertainty"] = result.uncertainty
+    if result.noise is not None:
+        found |= dict(zip(("noise_hsi", "noise_msi"), result.noise, strict=True))
+    if result.degradation is not None:
+        for name in _OPERATORS:
+            P = getattr(result.degradation, name)
+            parts = {"data": P.data, "indices": P.indices, "indptr": P.indptr, "shape": np.array(P.shape)}
+            found |= {f"{name}_{part}": array for part, array in parts.items()}
+    return {name: np.ascontiguousarray(array) for name, array in found.items()}
+
+
+def _matrix(arrays, name):
+    data, indices, indptr, shape = _named(arrays, f"{name}_", ("data", "indices", "indptr", "shape"))
+    return sparse.csr_array((data, indices, indptr), shape=tuple(int(n) for n in shape))
+
+
+def _named(arrays, prefix, names):
+    return tuple(arrays[prefix + name] for name in names)
+
+
+def _sha256(array):
+    head = f"{array.dtype.str} {array.shape}".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _plain_stage(stage):
+    """The figures of a stage, without its arrays."""
+    names = [column.name for column in fields(stage)] + [name for name in _PROPERTIES if hasattr(stage, name)]
+    values = {name: getattr(stage, name) for name in names}
+    plain = int | float | str | tuple | dict | Enum | np.number | None
+    return {name: value for name, value in values.items() if isinstance(value, plain)}
+
+
+def _stage_of(plain):
+    stage = SimpleNamespace(**plain)
+    if hasattr(stage, "status"):
+        stage.status = Status(stage.status)
+    return stage
+
+
+def _plain(value):
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.value if isinstance(value, Enum) else str(value)
