@@ -5,10 +5,10 @@ import pytest
 from scenery import band_means, blur, rsnr
 
 from fastccpd import Degradation, fuse, methods
-from fastccpd.imaging import add_noise, degrade, scenes
+from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
 
 SHAPE = (64, 52, 40)
-ABLE = ("nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls")
+ABLE = ("auto", "tv-maps", "nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls")
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +118,18 @@ def test_methods_that_need_complete_data_name_those_that_do_not(case, method):
         with pytest.raises(TypeError, match=f"^{name}: '{method}' cannot leave data out; .*") as raised:
             fuse(hsi, msi, degradation, method=method, **{name: gaps(image, "pixels")[0]})
         assert all(able in str(raised.value) for able in ABLE)
+
+
+@pytest.mark.parametrize("band", [0, 7, 20, 39])
+def test_a_masked_band_costs_no_more_than_a_removed_one(band):
+    """Also where the MSI sees it: then the maps need its spectra, which the HSI does not tell."""
+    scene = scenes.synthetic((48, 48, 40), rng=0).cube
+    degradation = preset("stereo", scene.shape)
+    rng = np.random.default_rng(0)
+    hsi, msi = (add_noise(image, 25.0, rng) for image in degrade(scene, degradation))
+    valid = np.arange(40) != band
+    masked = fuse(hsi, msi, degradation, hsi_valid=valid).sri
+    response = degradation.PM.toarray()
+    kept = response[:, valid] * (response.sum(axis=1) / response[:, valid].sum(axis=1))[:, None]
+    removed = fuse(hsi[:, :, valid], msi, Degradation(degradation.P1, degradation.P2, kept)).sri
+    assert metrics.rsnr(masked, scene) >= metrics.rsnr(removed, scene[:, :, valid]) - 1.0

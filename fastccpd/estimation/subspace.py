@@ -78,7 +78,7 @@ def scaled(E, whitened):
     return (E @ turn) * (own / own[-1]) ** 0.25
 
 
-def spectra_of(coarse, pixels):
+def spectra_of(coarse, pixels, known=None):
     """An orthonormal basis of the spectra that belong to the coarse maps, freed of noise.
 
     Parameters
@@ -87,10 +87,16 @@ def spectra_of(coarse, pixels):
         The maps at the HSI's pixels.
     pixels : (n, bands) array
         The HSI's pixels divided by their noise.
+    known : (bands,) bool array, optional
+        The bands that have data; the others stay zero.
     """
     U, sizes, _ = np.linalg.svd(coarse, full_matrices=False)
     U = U[:, sizes > 1e-10 * sizes[0]] if sizes[0] > 0.0 else U[:, :1]
-    return np.linalg.qr(np.stack([smoothed(f) for f in (pixels.T @ U).T], axis=1))[0]
+    spectra = pixels.T @ U
+    known = np.ones(len(spectra), bool) if known is None else known
+    for f in spectra.T:
+        f[known] = smoothed(f[known])
+    return np.linalg.qr(spectra)[0]
 
 
 def smoothed(f):
@@ -113,9 +119,7 @@ def smoothed(f):
     return best
 
 
-def with_bands_between(spectra, valid):
-    """The spectra, every band that the HSI lacks altogether set between its neighbours."""
-    if valid is None:
-        return spectra
-    known, bands = valid.any(axis=(0, 1)), np.arange(len(spectra))
+def with_bands_between(spectra, known):
+    """The spectra, every band without data set between its neighbours."""
+    bands = np.arange(len(spectra))
     return np.stack([np.interp(bands, bands[known], column[known]) for column in spectra.T], axis=1)

@@ -161,12 +161,18 @@ class _Fit:
         self.hsi = WhitenedImage(problem.hsi, noise.hsi_floored, problem.hsi_valid)
         self.msi = WhitenedImage(problem.msi, noise.msi_floored, problem.msi_valid)
         self.blur = Blur(problem.degradation)
+        every = np.ones(problem.hsi.shape[2], bool)
+        self.known = every if problem.hsi_valid is None else problem.hsi_valid.any(axis=(0, 1))
         self.data = self._data(subspace.F)
         self.steps = []
         self.best = self.smoothest = None
         self.weight = STRONGEST
 
     def _data(self, F):
+        """The quadratic for spectra F. The MSI sees bands that the HSI lacks, so they are filled first."""
+        if not self.known.all():
+            sigma = self.noise.hsi_floored[:, None]
+            F = with_bands_between(sigma * F, self.known) / sigma
         return MapData(self.hsi, self.msi, self.blur, self.problem.degradation.PM, F)
 
     def run(self, max_iter):
@@ -185,7 +191,7 @@ class _Fit:
             self.path.descend(FOR_SPECTRA)
         chosen, fill = complete(self.problem.hsi, self.problem.hsi_valid)
         pixels = pixels_of(self.problem.hsi, chosen, fill) / self.noise.hsi_floored
-        spectra = spectra_of(pixels_of(self.blur.coarse(self.path.Z), chosen), pixels)
+        spectra = spectra_of(pixels_of(self.blur.coarse(self.path.Z), chosen), pixels, self.known)
         before = self.data
         self.data = self._data(scaled(spectra, self.noise.moments.divided(self.noise.hsi_floored)))
         Z = self.path.Z @ (before.F.T @ np.linalg.pinv(self.data.F).T)  # the same scene, by the new spectra
@@ -216,7 +222,7 @@ class _Fit:
         return Status.COST_SETTLED if self.best[2] < SETTLED else Status.MAX_ITERATIONS
 
     def _fitted(self, status):
-        problem, data, sigma_H = self.problem, self.data, self.noise.hsi_floored
+        data, sigma_H = self.data, self.noise.hsi_floored
         error = None
         if self.best is None:  # stopped before the first λ was fitted
             Z, change = self.path.Z, np.inf
@@ -227,7 +233,7 @@ class _Fit:
             risk = max(risk, dof)
             size = np.sqrt(np.mean(np.square(sigma_H)))
             error = expected_error(Z, (self.smoothest, self.path.Z), data) * size
-        S = with_bands_between(sigma_H[:, None] * data.F, problem.hsi_valid)
+        S = sigma_H[:, None] * data.F
         return MapFit(
             Z=Z,
             S=S,
