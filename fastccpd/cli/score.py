@@ -43,7 +43,7 @@ def run(options):
     scores = {"estimate": _score(estimate.cube, reference.cube, missing, options.ratio)}
     if options.lee:
         # A filter would spread a gap into its neighbours.
-        whole = gaps.filled(estimate, missing, "estimate").cube if missing.any() else estimate.cube
+        whole = gaps.filled(estimate, missing).cube if missing.any() else estimate.cube
         scores["after a Lee filter"] = _score(imaging.lee(whole), reference.cube, missing, options.ratio)
     left_out = dict.fromkeys(row.pop("left_out") for row in scores.values())
     for sentence in filter(None, left_out):
