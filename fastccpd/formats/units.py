@@ -40,7 +40,8 @@ def _usable(values, name, notes):
 
 
 def _factor(unit, wavelengths, notes):
-    name = unit.strip().lower() if isinstance(unit, str) else unit
+    # A list of units, one a band perhaps, is no unit.
+    name = None if unit is None else str(unit).strip().lower()
     if name in _FACTORS:
         return _FACTORS[name]
     if name not in _UNSAID:
