@@ -1,5 +1,6 @@
 """`fastccpd demo`: the main job on a scene that is at hand, with a table and a report to look at."""
 
+import math
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,8 +9,8 @@ from ..imaging import scenes
 from ..model.files import check_apart
 from ..model.shapes import size_name
 from . import demonstration
-from .options import add_output_options, add_seed
-from .output import print_json, print_scores
+from .options import add_output_options, add_seed, check_snr
+from .output import print_json, print_line, print_scores
 from .progress import fusion_progress
 
 _FOLDER = "fastccpd-demo"
@@ -46,6 +47,8 @@ def run(options):
     overwrite = options.force or options.output is None
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path}: exists already; --force overwrites it")
+    if not math.isnan(options.snr):
+        check_snr(options.snr, "--snr")
     scene = "indian-pines" if options.scene == "auto" else options.scene
     check_apart([("-o", path, [path])], scenes.files_read(scene) if scene in scenes.names() else [])
     shown = demonstration.run(
@@ -64,11 +67,12 @@ def run(options):
         return 0
     result, name = shown.result, shown.scene.provenance["name"]
     hsi, msi, sri = (size_name(cube.shape) for cube in (shown.hsi, shown.msi, shown.scene.cube))
-    print(f"{name}: HSI {hsi} and MSI {msi} at {options.snr:g} dB, fused to {sri}")
+    print_line(f"{name}: HSI {hsi} and MSI {msi} at {options.snr:g} dB, fused to {sri}")
     print(f"{result.n_iter} iterations in {result.seconds:.1f} s, {result.status}\n")
     print_scores(shown.rows)
     if written:
-        print(f"\nreport: {written}")
+        print()
+        print_line(f"report: {written}")
     return 0
 
 

@@ -11,7 +11,7 @@ from ..rasters.grids import crs_name, grids_of
 from ..rasters.pair import band_axis_of
 from ..report.figures import snr_name
 from .options import add_band_axis, add_method_options, add_output_options, method_settings
-from .output import bytes_name, print_json, print_pairs
+from .output import bytes_name, print_json, print_line, print_pairs
 
 
 def add(commands):
@@ -139,7 +139,7 @@ def _print_file(file):
         pairs.append(("estimated SNR", "not known" if file["snr_db"] is None else snr_name(file["snr_db"])))
     else:
         pairs.append(("estimated SNR", "--scan tells it"))
-    print(file["path"])
+    print_line(file["path"])
     print_pairs(pairs + [("note", note) for note in file["notes"]], indent=2)
 
 

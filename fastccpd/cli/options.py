@@ -2,8 +2,12 @@
 
 import argparse
 import json
+import math
 
 from .. import methods
+
+#: Beyond these, in dB, the noise or the image is lost in rounding.
+SNR_RANGE = (-100.0, 300.0)
 
 
 def add_output_options(verb, force=None):
@@ -83,6 +87,15 @@ def add_stopping_options(verb):
     )  # fmt: skip
 
 
+def check_snr(value, option):
+    """Refuse a signal-to-noise ratio beyond what numbers can hold; inf is no noise."""
+    if not (SNR_RANGE[0] <= value <= SNR_RANGE[1] or value == math.inf):
+        low, high = SNR_RANGE
+        raise ValueError(
+            f"{option}: got {value}; a number of dB, or inf for no noise, is needed, from {low:g} to {high:g}"
+        )
+
+
 def method_settings(options):
     """What the method is given by these options; whatever is wrong with them is said before any file is read."""
     given = dict(getattr(options, "option", []))
@@ -115,3 +128,5 @@ def _option(text):
         return name.replace("-", "_"), json.loads(value)
     except ValueError:
         return name.replace("-", "_"), value
+    except RecursionError:
+        raise argparse.ArgumentTypeError(f"got {text[:40]!r}…, nested too deeply; NAME=VALUE is needed") from None

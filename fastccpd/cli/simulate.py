@@ -15,7 +15,7 @@ from ..model.checks import as_count
 from ..model.files import check_apart
 from ..model.shapes import size_name
 from ..rasters import gaps, operators
-from .options import add_operator_options, add_output_options, add_seed
+from .options import add_operator_options, add_output_options, add_seed, check_snr
 from .output import naming_force, print_json, print_pairs
 
 # The file name's end of each format.
@@ -126,8 +126,7 @@ def _images(scene, degradation, ratio, options):
     generator = np.random.default_rng(options.seed)
     snrs = options.snr, options.snr if options.snr_msi is None else options.snr_msi
     for value, name in zip(snrs, ("--snr", "--snr-msi"), strict=True):
-        if math.isnan(value) or value == -math.inf:
-            raise ValueError(f"{name}: got {value}; a number of dB, or inf for no noise, is needed")
+        check_snr(value, name)
     cubes = degrade(scene.cube, degradation)
     hsi, msi = (add_noise(cube, snr, generator) for cube, snr in zip(cubes, snrs, strict=True))
     known = {"wavelengths": scene.wavelengths, "fwhm": scene.fwhm}
