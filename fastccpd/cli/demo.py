@@ -18,21 +18,27 @@ _FOLDER = "fastccpd-demo"
 
 def add(commands):
     verb = commands.add_parser(
-        "demo", help="see it work: a scene degraded, fused, scored and pictured",
+        "demo",
+        help="see it work: a scene degraded, fused, scored and pictured",
         description="Degrade a scene into an HSI and an MSI with noise, fuse them, compare the result with the scene "
         "and with what other methods make of it, and write a report to look at.",
-    )  # fmt: skip
+    )
     verb.add_argument(
-        "--scene", default="auto", metavar="NAME",
+        "--scene",
+        default="auto",
+        metavar="NAME",
         help=f"auto (Indian Pines if it can be had, else synthetic), synthetic, or one of {', '.join(scenes.names())}",
-    )  # fmt: skip
+    )
     verb.add_argument("--snr", type=float, default=20.0, metavar="DB", help="noise of both images (default 20 dB)")
     add_seed(verb, "the noise and the start")
     verb.add_argument("--rank", type=int, default=30, metavar="R", help="of the decomposition (default 30)")
     verb.add_argument(
-        "--rivals", type=_names, default=demonstration.RIVALS, metavar="A,B",
+        "--rivals",
+        type=_names,
+        default=demonstration.RIVALS,
+        metavar="A,B",
         help=f"methods to compare with (default {','.join(demonstration.RIVALS)})",
-    )  # fmt: skip
+    )
     verb.add_argument(
         "-o", "--output", metavar="FOLDER", help=f"for report.html (default {_FOLDER}, where it is replaced)"
     )
@@ -52,9 +58,13 @@ def run(options):
     scene = "indian-pines" if options.scene == "auto" else options.scene
     check_apart([("-o", path, [path])], scenes.files_read(scene) if scene in scenes.names() else [])
     shown = demonstration.run(
-        options.scene, options.snr, options.seed, options.rank, options.rivals,
+        options.scene,
+        options.snr,
+        options.seed,
+        options.rank,
+        options.rivals,
         show=partial(fusion_progress, quiet=options.quiet),
-    )  # fmt: skip
+    )
     for note in shown.notes:
         say.note(note)
     written = None

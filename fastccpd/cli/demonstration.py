@@ -85,7 +85,7 @@ def run(scene="auto", snr_db=20.0, seed=0, rank=30, rivals=RIVALS, show=None):
         with show(method.name, getattr(method, "max_iter", None)) if show else nullcontext() as callback:
             return fuse(hsi, msi, degradation, method=method, rng=seed, callback=callback)
 
-    # Whatever is not in the kernel cache yet is compiled here, so that the times below do not tell of that.
+    # Whatever is not in the kernel cache yet is compiled here, so that the times below are without it.
     fused(replace(ours, max_iter=1))
     result = fused(ours)
     estimates = {name: fused(method) for name, method in others.items()}
@@ -99,12 +99,21 @@ def run(scene="auto", snr_db=20.0, seed=0, rank=30, rivals=RIVALS, show=None):
 def write_report(shown, path, overwrite=False):
     """The pictures of a `Demonstration`, as one HTML file."""
     provenance = shown.scene.provenance
-    told = f"The scene is {provenance['name']} ({provenance['origin']}), degraded at {shown.snr_db:g} dB."
+    about = f"The scene is {provenance['name']} ({provenance['origin']}), degraded at {shown.snr_db:g} dB."
     return report.fusion(
-        path, shown.result, shown.hsi, shown.msi, truth=shown.scene.cube, estimates=shown.estimates,
-        degradation=shown.degradation, wavelengths=shown.scene.wavelengths, scores=shown.rows,
-        notes=[told, *shown.notes], title=f"Demonstration: {provenance['name']}", overwrite=overwrite,
-    )  # fmt: skip
+        path,
+        shown.result,
+        shown.hsi,
+        shown.msi,
+        truth=shown.scene.cube,
+        estimates=shown.estimates,
+        degradation=shown.degradation,
+        wavelengths=shown.scene.wavelengths,
+        scores=shown.rows,
+        notes=[about, *shown.notes],
+        title=f"Demonstration: {provenance['name']}",
+        overwrite=overwrite,
+    )
 
 
 def larger(hsi, shape):

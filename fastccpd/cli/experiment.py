@@ -36,9 +36,10 @@ _LARGEST_RANK = 100_000
 
 def add(commands):
     verb = commands.add_parser(
-        "experiment", help="the paper's experiments: rows, tables and pictures",
+        "experiment",
+        help="the paper's experiments: rows, tables and pictures",
         description="Run one of the paper's experiments. A run that was stopped goes on where it stopped.",
-    )  # fmt: skip
+    )
     kinds = verb.add_subparsers(dest="experiment", required=True, metavar="bands|snr|rank")
     for name, text in _HELP.items():
         kind = kinds.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")

@@ -21,9 +21,11 @@ def add_output_options(verb, force=None):
 def add_band_axis(verb):
     """For the formats that do not declare their axes."""
     verb.add_argument(
-        "--band-axis", type=int, choices=(0, 1, 2),
+        "--band-axis",
+        type=int,
+        choices=(0, 1, 2),
         help="which stored axis holds the bands, in npy, npz and mat files, which do not say (default: the last)",
-    )  # fmt: skip
+    )
 
 
 def add_seed(verb, what):
@@ -65,9 +67,11 @@ def add_operator_options(verb, default_ratio, default_srf=None):
 def add_method_options(verb):
     """Which method, at which rank and precision."""
     verb.add_argument(
-        "--method", default="nn-ccpd-auto", metavar="NAME",
+        "--method",
+        default="nn-ccpd-auto",
+        metavar="NAME",
         help="one that fastccpd methods lists (default nn-ccpd-auto)",
-    )  # fmt: skip
+    )
     verb.add_argument(
         "--rank", type=_rank, metavar="R", help="a number, or three as in 12,12,12 (default: the method's)"
     )
@@ -77,14 +81,18 @@ def add_method_options(verb):
 
 
 def add_stopping_options(verb):
-    """When a method stops, and whatever else it may be told."""
+    """When a method stops, and its other options."""
     verb.add_argument("--max-iter", type=int, metavar="N", help="iterations at most (default: the method's)")
     verb.add_argument("--tol", type=float, help="relative change of the cost at which to stop (default: the method's)")
     verb.add_argument("--time-limit", type=float, metavar="S", help="seconds at most, over all starts")
     verb.add_argument(
-        "--option", action="append", default=[], type=_option, metavar="NAME=VALUE",
+        "--option",
+        action="append",
+        default=[],
+        type=_option,
+        metavar="NAME=VALUE",
         help="any other option of the method, as JSON or text; may be repeated (see fastccpd methods NAME)",
-    )  # fmt: skip
+    )
 
 
 def check_snr(value, option):

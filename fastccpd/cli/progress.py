@@ -29,10 +29,10 @@ def fusion_progress(label, max_iter=None, quiet=False):
     """
     most = "" if max_iter is None else f" of at most {max_iter}"
     with _drawing(quiet, _columns_of_fusion) as (redraw, say):
-        redraw(label, told="getting ready (the first run compiles kernels, for half a minute)")
+        redraw(label, detail="getting ready (the first run compiles kernels, for half a minute)")
 
         def show(state):
-            redraw(label, told=f"iteration {state.n_iter}{most}, cost {state.cost:.6g}")
+            redraw(label, detail=f"iteration {state.n_iter}{most}, cost {state.cost:.6g}")
             say(f"{label}: iteration {state.n_iter}, cost {state.cost:.6g}")
             return False
 
@@ -75,12 +75,12 @@ def _drawing(quiet, columns):
         return
     first = progress.SpinnerColumn(), progress.TextColumn("{task.description}")
     with progress.Progress(*first, *columns(progress), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, told="")
+        task = bar.add_task("", total=None, detail="")
         yield lambda label, **fields: bar.update(task, description=label, **fields), _nothing
 
 
 def _columns_of_fusion(progress):
-    return progress.TimeElapsedColumn(), progress.TextColumn("{task.fields[told]}")
+    return progress.TimeElapsedColumn(), progress.TextColumn("{task.fields[detail]}")
 
 
 def _columns_of_rows(progress):

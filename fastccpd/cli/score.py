@@ -15,13 +15,14 @@ _SPATIAL = ("uiqi", "ssim")
 
 def add(commands):
     verb = commands.add_parser(
-        "score", help="how close an estimate is to a reference",
+        "score",
+        help="how close an estimate is to a reference",
         description="Print R-SNR, RMSE, CC, SAM, ERGAS and UIQI of an estimate, and PSNR and SSIM where scikit-image "
         "is installed. Pixels without data in either image are left out.",
-    )  # fmt: skip
+    )
     verb.add_argument("estimate", metavar="ESTIMATE", help="the image to judge")
     verb.add_argument("reference", metavar="REFERENCE", help="what it should be")
-    verb.add_argument("--ratio", type=float, required=True, metavar="D", help="MSI pixels an HSI pixel, for ERGAS")
+    verb.add_argument("--ratio", type=float, required=True, metavar="D", help="MSI pixels per HSI pixel, for ERGAS")
     verb.add_argument("--lee", action="store_true", help="also score the estimate after a 3×3 Lee filter")
     add_band_axis(verb)
     add_output_options(verb)

@@ -26,16 +26,20 @@ _SYNTHETIC = (96, 80, 60)
 
 def add(commands):
     verb = commands.add_parser(
-        "simulate", help="make a pair of images from a scene",
+        "simulate",
+        help="make a pair of images from a scene",
         description="Degrade a scene into the HSI and the MSI that two sensors would see, with noise, and write both "
         f"and the scene itself. Scenes: {', '.join(scenes.names())} (in the folder that {scenes.FOLDER_VARIABLE} "
         "names), synthetic, synthetic:ROWSxCOLSxBANDS, or a file.",
-    )  # fmt: skip
+    )
     verb.add_argument("scene", metavar="SCENE", help="the name of a scene, or a file")
     verb.add_argument(
-        "-o", "--output", required=True, metavar="OUT",
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
         help="a folder, ending in / or existing, for hsi, msi and truth; or else a prefix, for OUT-hsi and so on",
-    )  # fmt: skip
+    )
     verb.add_argument("--format", choices=tuple(_SUFFIXES), default="npz", help="of the three files (default npz)")
     verb.add_argument("--snr", type=float, default=math.inf, metavar="DB", help="of the noise (default: none)")
     verb.add_argument("--snr-msi", type=float, metavar="DB", help="of the MSI's, where it differs")

@@ -227,10 +227,20 @@ def _every(tags, name, notes):
 def _profile(rasterio, raster):
     rows, columns, bands = raster.shape
     profile = {
-        "driver": "GTiff", "height": rows, "width": columns, "count": bands, "dtype": raster.dtype.name,
-        "tiled": True, "blockxsize": _TILE, "blockysize": _TILE, "interleave": "band", "BIGTIFF": "IF_SAFER",
-        "compress": "deflate", "predictor": 3 if raster.dtype.kind == "f" else 2, "nodata": _nodata(raster),
-    }  # fmt: skip
+        "driver": "GTiff",
+        "height": rows,
+        "width": columns,
+        "count": bands,
+        "dtype": raster.dtype.name,
+        "tiled": True,
+        "blockxsize": _TILE,
+        "blockysize": _TILE,
+        "interleave": "band",
+        "BIGTIFF": "IF_SAFER",
+        "compress": "deflate",
+        "predictor": 3 if raster.dtype.kind == "f" else 2,
+        "nodata": _nodata(raster),
+    }
     if raster.georeference is not None:
         profile["transform"] = rasterio.Affine(*raster.georeference.transform)
         if raster.georeference.crs is not None:
@@ -249,8 +259,9 @@ def _write_tags(image, raster):
     for band in range(raster.shape[2]):
         plain, imagery = {}, {}
         for values, name, domain in (
-            (raster.wavelengths, "wavelength", "CENTRAL_WAVELENGTH_UM"), (raster.fwhm, "fwhm", "FWHM_UM"),
-        ):  # fmt: skip
+            (raster.wavelengths, "wavelength", "CENTRAL_WAVELENGTH_UM"),
+            (raster.fwhm, "fwhm", "FWHM_UM"),
+        ):
             if values is not None:
                 plain |= {name: repr(float(values[band])), "wavelength_units": "Nanometers"}
                 imagery[domain] = f"{values[band] / 1e3:.9g}"

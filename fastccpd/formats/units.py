@@ -48,7 +48,7 @@ def _factor(unit, wavelengths, notes):
         notes.append(f"wavelengths are left out: their unit is {unit!r}, which is no length")
         return None
     if wavelengths is None:
-        notes.append("fwhm are left out: they have no unit, and there are no wavelengths to tell it by")
+        notes.append("fwhm are left out: they have no unit, and there are no wavelengths to infer it from")
         return None
     small = wavelengths.max() < LARGEST_IN_MICROMETRES
     reach = f"{wavelengths.min():g} to {wavelengths.max():g}"
