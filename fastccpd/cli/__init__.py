@@ -63,8 +63,9 @@ class _Closed(io.TextIOBase):
 
 
 def _closed_stdout():
-    # The number of the closed file is the next to be given away; a library that prints must not meet a file of ours.
-    os.open(os.devnull, os.O_WRONLY)
+    # The number of the closed file would be given to the next that is opened, and whoever prints would write into it.
+    while os.open(os.devnull, os.O_RDWR) < 1:
+        pass
     return _Closed()
 
 

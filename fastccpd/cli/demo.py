@@ -1,6 +1,5 @@
 """`fastccpd demo`: the main job on a scene that is at hand, with a table and a report to look at."""
 
-import math
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +8,7 @@ from ..imaging import scenes
 from ..model.files import check_apart
 from ..model.shapes import size_name
 from . import demonstration
-from .options import add_output_options, add_seed, check_snr
+from .options import add_output_options, add_seed
 from .output import print_json, print_line, print_scores
 from .progress import fusion_progress
 
@@ -53,8 +52,6 @@ def run(options):
     overwrite = options.force or options.output is None
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path}: exists already; --force overwrites it")
-    if not math.isnan(options.snr):
-        check_snr(options.snr, "--snr")
     scene = "indian-pines" if options.scene == "auto" else options.scene
     check_apart([("-o", path, [path])], scenes.files_read(scene) if scene in scenes.names() else [])
     shown = demonstration.run(

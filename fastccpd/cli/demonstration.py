@@ -12,6 +12,7 @@ from ..imaging import add_noise, degrade, metrics, preset, scenes
 from ..model.checks import as_count, as_number
 from ..model.degradation import Degradation
 from ..model.result import FusionResult
+from .options import SNR_RANGE, check_snr
 
 METHOD = "nn-ccpd-auto"
 RIVALS = ("fuse-sylvester", "hysure", "scott")
@@ -73,7 +74,7 @@ def run(scene="auto", snr_db=20.0, seed=0, rank=30, rivals=RIVALS, show=None):
     Demonstration
     """
     as_count(seed, "seed", least=0)
-    as_number(snr_db, "snr_db", least=-100.0)
+    check_snr(as_number(snr_db, "snr_db", least=SNR_RANGE[0]), "snr_db")
     ours = methods.make(METHOD, {"rank": rank})
     others = {name: methods.make(name, {}) for name in rivals}
     scene, note = _scene(scene, seed)

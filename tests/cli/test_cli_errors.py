@@ -69,7 +69,7 @@ class TestNumbers:
         assert not list(tmp_path.iterdir())
 
     def test_a_demonstration_refuses_it_too(self, tmp_path, capsys):
-        assert refused(capsys, "demo", "--snr", "100000", "-o", tmp_path).startswith("--snr: got 100000.0; a number")
+        assert refused(capsys, "demo", "--snr", "100000", "-o", tmp_path).startswith("snr_db: got 100000.0; a number")
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
