@@ -6,6 +6,7 @@ stderr; 4 not converged, the result is written; 130 interrupted.
 """
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -33,20 +34,51 @@ def main(arguments=None):
     arguments : sequence of str, optional
         None: those of the process.
     """
+    if sys.stdout is None:
+        sys.stdout = _closed_stdout()
     try:
         return _run(arguments)
     except BrokenPipeError:
-        # Whoever read stdout has enough. What is still in its buffer must not be written at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read stdout has enough.
+        _drop_stdout()
         return 141
     except KeyboardInterrupt:
         print_error("interrupted")
         return 130
     except MemoryError as error:
         print_error(str(error) or "out of memory")
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OSError, ImportError, OverflowError) as error:
         print_error(error)
+    except RecursionError:
+        print_error("what was given is nested too deeply")
+    _drop_what_cannot_be_written()
     return 2
+
+
+class _Closed(io.TextIOBase):
+    """In place of a stdout that was closed before the process began."""
+
+    def write(self, text):
+        raise OSError("stdout: cannot be written (it is closed)")
+
+
+def _closed_stdout():
+    # The number of the closed file would be given to the next that is opened, and whoever prints would write into it.
+    while os.open(os.devnull, os.O_RDWR) < 1:
+        pass
+    return _Closed()
+
+
+def _drop_what_cannot_be_written():
+    """What is left in the buffer of a stdout that is full would be an error again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_stdout()
+
+
+def _drop_stdout():
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments):

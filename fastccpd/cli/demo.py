@@ -9,7 +9,7 @@ from ..model.files import check_apart
 from ..model.shapes import size_name
 from . import demonstration
 from .options import add_output_options, add_seed
-from .output import print_json, print_scores
+from .output import print_json, print_line, print_scores
 from .progress import fusion_progress
 
 _FOLDER = "fastccpd-demo"
@@ -17,21 +17,27 @@ _FOLDER = "fastccpd-demo"
 
 def add(commands):
     verb = commands.add_parser(
-        "demo", help="see it work: a scene degraded, fused, scored and pictured",
+        "demo",
+        help="see it work: a scene degraded, fused, scored and pictured",
         description="Degrade a scene into an HSI and an MSI with noise, fuse them, compare the result with the scene "
         "and with what other methods make of it, and write a report to look at.",
-    )  # fmt: skip
+    )
     verb.add_argument(
-        "--scene", default="auto", metavar="NAME",
+        "--scene",
+        default="auto",
+        metavar="NAME",
         help=f"auto (Indian Pines if it can be had, else synthetic), synthetic, or one of {', '.join(scenes.names())}",
-    )  # fmt: skip
+    )
     verb.add_argument("--snr", type=float, default=20.0, metavar="DB", help="noise of both images (default 20 dB)")
     add_seed(verb, "the noise and the start")
     verb.add_argument("--rank", type=int, default=30, metavar="R", help="of the decomposition (default 30)")
     verb.add_argument(
-        "--rivals", type=_names, default=demonstration.RIVALS, metavar="A,B",
+        "--rivals",
+        type=_names,
+        default=demonstration.RIVALS,
+        metavar="A,B",
         help=f"methods to compare with (default {','.join(demonstration.RIVALS)})",
-    )  # fmt: skip
+    )
     verb.add_argument(
         "-o", "--output", metavar="FOLDER", help=f"for report.html (default {_FOLDER}, where it is replaced)"
     )
@@ -49,9 +55,13 @@ def run(options):
     scene = "indian-pines" if options.scene == "auto" else options.scene
     check_apart([("-o", path, [path])], scenes.files_read(scene) if scene in scenes.names() else [])
     shown = demonstration.run(
-        options.scene, options.snr, options.seed, options.rank, options.rivals,
+        options.scene,
+        options.snr,
+        options.seed,
+        options.rank,
+        options.rivals,
         show=partial(fusion_progress, quiet=options.quiet),
-    )  # fmt: skip
+    )
     for note in shown.notes:
         say.note(note)
     written = None
@@ -64,11 +74,12 @@ def run(options):
         return 0
     result, name = shown.result, shown.scene.provenance["name"]
     hsi, msi, sri = (size_name(cube.shape) for cube in (shown.hsi, shown.msi, shown.scene.cube))
-    print(f"{name}: HSI {hsi} and MSI {msi} at {options.snr:g} dB, fused to {sri}")
+    print_line(f"{name}: HSI {hsi} and MSI {msi} at {options.snr:g} dB, fused to {sri}")
     print(f"{result.n_iter} iterations in {result.seconds:.1f} s, {result.status}\n")
     print_scores(shown.rows)
     if written:
-        print(f"\nreport: {written}")
+        print()
+        print_line(f"report: {written}")
     return 0
 
 

@@ -12,6 +12,7 @@ from ..imaging import add_noise, degrade, metrics, preset, scenes
 from ..model.checks import as_count, as_number
 from ..model.degradation import Degradation
 from ..model.result import FusionResult
+from .options import SNR_RANGE, check_snr
 
 METHOD = methods.DEFAULT
 RIVALS = ("fuse-sylvester", "hysure", "scott")
@@ -73,7 +74,7 @@ def run(scene="auto", snr_db=20.0, seed=0, rank=30, rivals=RIVALS, show=None):
     Demonstration
     """
     as_count(seed, "seed", least=0)
-    as_number(snr_db, "snr_db", least=-100.0)
+    check_snr(as_number(snr_db, "snr_db", least=SNR_RANGE[0]), "snr_db")
     ours = methods.make(METHOD, {"rank": rank})
     others = {name: methods.make(name, {}) for name in rivals}
     scene, note = _scene(scene, seed)
@@ -85,7 +86,7 @@ def run(scene="auto", snr_db=20.0, seed=0, rank=30, rivals=RIVALS, show=None):
         with show(method.name, getattr(method, "max_iter", None)) if show else nullcontext() as callback:
             return fuse(hsi, msi, degradation, method=method, rng=seed, callback=callback)
 
-    # Whatever is not in the kernel cache yet is compiled here, so that the times below do not tell of that.
+    # Whatever is not in the kernel cache yet is compiled here, so that the times below are without it.
     fused(replace(ours, max_iter=1))
     result = fused(ours)
     estimates = {name: fused(method) for name, method in others.items()}
@@ -99,12 +100,21 @@ def run(scene="auto", snr_db=20.0, seed=0, rank=30, rivals=RIVALS, show=None):
 def write_report(shown, path, overwrite=False):
     """The pictures of a `Demonstration`, as one HTML file."""
     provenance = shown.scene.provenance
-    told = f"The scene is {provenance['name']} ({provenance['origin']}), degraded at {shown.snr_db:g} dB."
+    about = f"The scene is {provenance['name']} ({provenance['origin']}), degraded at {shown.snr_db:g} dB."
     return report.fusion(
-        path, shown.result, shown.hsi, shown.msi, truth=shown.scene.cube, estimates=shown.estimates,
-        degradation=shown.degradation, wavelengths=shown.scene.wavelengths, scores=shown.rows,
-        notes=[told, *shown.notes], title=f"Demonstration: {provenance['name']}", overwrite=overwrite,
-    )  # fmt: skip
+        path,
+        shown.result,
+        shown.hsi,
+        shown.msi,
+        truth=shown.scene.cube,
+        estimates=shown.estimates,
+        degradation=shown.degradation,
+        wavelengths=shown.scene.wavelengths,
+        scores=shown.rows,
+        notes=[about, *shown.notes],
+        title=f"Demonstration: {provenance['name']}",
+        overwrite=overwrite,
+    )
 
 
 def larger(hsi, shape):

@@ -1,12 +1,15 @@
 """`fastccpd experiment bands|snr|rank`: the paper's three experiments, into a folder of rows, tables and pictures."""
 
 import argparse
+import math
 from pathlib import Path
 
 from .. import experiments, plots
 from ..experiments import figures
 from ..imaging import scenes
 from ..model.files import check_apart, write_whole
+from .options import SNR_RANGE
+from .output import printable
 from .progress import rows_progress
 
 _HELP = {
@@ -26,12 +29,17 @@ _QUICK = {
     "rank": {"runs": 1, "ranks": (10, 30)},
 }
 
+# An experiment runs every system for each of them: whoever asks for more has mistyped.
+_MOST_NUMBERS = 1000
+_LARGEST_RANK = 100_000
+
 
 def add(commands):
     verb = commands.add_parser(
-        "experiment", help="the paper's experiments: rows, tables and pictures",
+        "experiment",
+        help="the paper's experiments: rows, tables and pictures",
         description="Run one of the paper's experiments. A run that was stopped goes on where it stopped.",
-    )  # fmt: skip
+    )
     kinds = verb.add_subparsers(dest="experiment", required=True, metavar="bands|snr|rank")
     for name, text in _HELP.items():
         kind = kinds.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
@@ -39,9 +47,9 @@ def add(commands):
         kind.add_argument("--scene", default=defaults["scene"], help=f"its name (default {defaults['scene']})")
         kind.add_argument("--methods", type=_names, metavar="A,B", help=f"of {', '.join(experiments.SYSTEMS)}")
         kind.add_argument("--runs", type=int, metavar="N", help=f"noise draws (default {defaults['runs']})")
-        kind.add_argument("--snr", type=_numbers, metavar="DB", help="a list 0,5,10 or a range 0:10 (in dB)")
+        kind.add_argument("--snr", type=_snrs, metavar="DB", help="a list 0,5,10 or a range 0:10 (in dB)")
         kind.add_argument(
-            "--ranks", type=_whole_numbers, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"
+            "--ranks", type=_ranks, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"
         )
         kind.add_argument("--tuned", action="store_true", help=f"rivals also {figures.UPPER_BOUND}")
         if name == "bands":
@@ -103,7 +111,7 @@ def _draw(name, rows, folder):
         pictures = {f"{name}.png": figures.curves(rows, by), f"{name}-lee.png": figures.curves(rows, by, filtered=True)}
     for file_name, figure in pictures.items():
         plots.save(figure, files[file_name])
-    return f"{table}\nWritten to {folder}: {', '.join(files)}\n"
+    return f"{table}\nWritten to {printable(folder)}: {', '.join(files)}\n"
 
 
 def _names(text):
@@ -112,19 +120,38 @@ def _names(text):
 
 def _numbers(text):
     """Numbers from "0,5,10", or from a range "first:last[:step]" with both ends."""
+    wrong = argparse.ArgumentTypeError(
+        f"got {text!r}; a list 0,5,10 or a range first:last[:step] of finite numbers is needed"
+    )
     try:
-        if ":" not in text:
-            return tuple(float(part) for part in text.split(","))
-        first, last, step = (float(part) for part in (text if text.count(":") == 2 else f"{text}:1").split(":"))
+        parts = [float(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
-        step = 0.0
+        raise wrong from None
+    if not all(map(math.isfinite, parts)):
+        raise wrong
+    if ":" not in text:
+        return tuple(parts)
+    if len(parts) > 3:
+        raise wrong
+    first, last, step = (*parts, 1.0)[:3]
     if not (step > 0 and first <= last):
-        raise argparse.ArgumentTypeError(f"got {text!r}; a list 0,5,10 or a range first:last[:step] is needed")
+        raise wrong
+    if (last - first) / step >= _MOST_NUMBERS:
+        raise argparse.ArgumentTypeError(f"got {text!r}, which is more than {_MOST_NUMBERS} numbers")
     return tuple(first + step * k for k in range(int((last - first) / step + 1e-9) + 1))
 
 
-def _whole_numbers(text):
+def _snrs(text):
+    numbers, (low, high) = _numbers(text), SNR_RANGE
+    if not all(low <= number <= high for number in numbers):
+        raise argparse.ArgumentTypeError(f"got {text!r}; from {low:g} to {high:g} dB are needed")
+    return numbers
+
+
+def _ranks(text):
     numbers = _numbers(text)
-    if any(number != int(number) for number in numbers):
-        raise argparse.ArgumentTypeError(f"got {text!r}; whole numbers are needed")
+    if not all(number == int(number) and 1 <= number <= _LARGEST_RANK for number in numbers):
+        raise argparse.ArgumentTypeError(
+            f"got {text!r}; whole numbers of at least 1 and at most {_LARGEST_RANK} are needed"
+        )
     return tuple(int(number) for number in numbers)

@@ -11,18 +11,19 @@ from ..rasters.grids import crs_name, grids_of
 from ..rasters.pair import band_axis_of
 from ..report.figures import snr_name
 from .options import add_band_axis, add_method_options, add_output_options, method_settings
-from .output import bytes_name, print_json, print_pairs
+from .output import bytes_name, print_json, print_line, print_pairs
 
 
 def add(commands):
     verb = commands.add_parser(
-        "info", help="files, alignment, memory, threads and versions",
-        description="Tell what is in the files; --scan reads their data too. Of two, taken as HSI and MSI, also how "
-        "their grids lie to each other and how much memory a fusion takes.",
-    )  # fmt: skip
+        "info",
+        help="files, alignment, memory, threads and versions",
+        description="Describe what is in the files; --scan reads their data too. Of two, taken as HSI and MSI, also "
+        "how their grids lie to each other and how much memory a fusion takes.",
+    )
     verb.add_argument("files", nargs="*", metavar="FILE", help="files to look at")
     verb.add_argument("--scan", action="store_true", help="read the data: count missing pixels, estimate the noise")
-    verb.add_argument("--ratio", type=int, metavar="D", help="MSI pixels an HSI pixel, in each direction")
+    verb.add_argument("--ratio", type=int, metavar="D", help="MSI pixels per HSI pixel, in each direction")
     add_method_options(verb)
     add_band_axis(verb)
     add_output_options(verb)
@@ -33,34 +34,40 @@ def run(options):
     settings = method_settings(options)
     look = formats.read if options.scan else formats.header
     images = [look(path, band_axis=band_axis_of(path, options.band_axis)) for path in options.files]
-    told = {"files": [_described(image, options.scan) for image in images]}
+    found = {"files": [_described(image, options.scan) for image in images]}
     if len(images) == 2:
-        told["pair"] = _pair(*images, options, settings)
-    told["machine"] = _machine()
-    told["versions"] = machine.versions()
+        found["pair"] = _pair(*images, options, settings)
+    found["machine"] = _machine()
+    found["versions"] = machine.versions()
     if options.json:
-        print_json(told)
+        print_json(found)
     else:
-        _print(told)
+        _print(found)
     return 0
 
 
 def _described(image, scan):
     """What is known of one file."""
     source, grid, wavelengths = image.source, image.georeference, image.wavelengths
-    told = {
-        "path": source["path"], "format": source["format"], "bytes": source["bytes"], "shape": image.shape,
-        "dtype": str(image.dtype), "layout": source["layout"],
+    known = {
+        "path": source["path"],
+        "format": source["format"],
+        "bytes": source["bytes"],
+        "shape": image.shape,
+        "dtype": str(image.dtype),
+        "layout": source["layout"],
         "wavelengths": None if wavelengths is None else [wavelengths.min(), wavelengths.max()],
         "fwhm": image.fwhm is not None,
         "bad_bands": 0 if image.bad_bands is None else int(image.bad_bands.sum()),
-        "crs": None if grid is None else grid.crs, "transform": None if grid is None else grid.transform,
-        "nodata": image.nodata, "notes": source["notes"],
-    }  # fmt: skip
+        "crs": None if grid is None else grid.crs,
+        "transform": None if grid is None else grid.transform,
+        "nodata": image.nodata,
+        "notes": source["notes"],
+    }
     if scan:
         mask = image.missing()
-        told |= {"sha256": source["sha256"], "missing": int(mask.sum()), "snr_db": _snr(image, mask)}
-    return told
+        known |= {"sha256": source["sha256"], "missing": int(mask.sum()), "snr_db": _snr(image, mask)}
+    return known
 
 
 def _snr(image, missing):
@@ -78,18 +85,20 @@ def _pair(hsi, msi, options, settings):
     """How the two lie to each other, and what their fusion takes."""
     try:
         grids = grids_of(hsi, msi, options.ratio)
-        told = {"ratio": grids.ratio, "ratio_from": grids.ratio_from, "offset": grids.offset, "notes": grids.notes}
+        found = {"ratio": grids.ratio, "ratio_from": grids.ratio_from, "offset": grids.offset, "notes": grids.notes}
     except ValueError as error:
-        told = {"refused": str(error)}
+        found = {"refused": str(error)}
     bands = int(gaps.good_bands(hsi).sum())
     shapes = (*hsi.shape[:2], bands), msi.shape
     needed = memory_needed(*shapes, method=options.method, dtype=options.dtype, **settings)
     itemsize = 4 if options.dtype == "float32" else 8
-    told["memory"] = {
-        "method": options.method, "work": needed, "result": shapes[1][0] * shapes[1][1] * bands * itemsize,
+    found["memory"] = {
+        "method": options.method,
+        "work": needed,
+        "result": shapes[1][0] * shapes[1][1] * bands * itemsize,
         "available": machine.available_memory(),
-    }  # fmt: skip
-    return told
+    }
+    return found
 
 
 def _machine():
@@ -102,25 +111,27 @@ def _machine():
     }
 
 
-def _print(told):
-    for file in told["files"]:
+def _print(found):
+    for file in found["files"]:
         _print_file(file)
         print()
-    if "pair" in told:
-        _print_pair(told["pair"])
+    if "pair" in found:
+        _print_pair(found["pair"])
         print()
-    here = told["machine"]
+    here = found["machine"]
     memory = here["memory_available"]
-    print_pairs([
-        ("threads", f"{here['threads']}, threading layer {here['threading_layer'] or 'none (the JIT is off)'}"),
-        ("kernel cache", here["cache"] or "turned off"),
-        ("memory available", "not known" if memory is None else bytes_name(memory)),
-    ])  # fmt: skip
+    print_pairs(
+        [
+            ("threads", f"{here['threads']}, threading layer {here['threading_layer'] or 'none (the JIT is off)'}"),
+            ("kernel cache", here["cache"] or "turned off"),
+            ("memory available", "not known" if memory is None else bytes_name(memory)),
+        ]
+    )
     print()
     by_package = {package: extra for extra, packages in machine.EXTRAS.items() for package in packages}
     absent = {package: f'not installed; pip install "fastccpd[{extra}]"' for package, extra in by_package.items()}
     print_pairs(
-        [(package, version or absent.get(package, "not installed")) for package, version in told["versions"].items()]
+        [(package, version or absent.get(package, "not installed")) for package, version in found["versions"].items()]
     )
 
 
@@ -131,7 +142,7 @@ def _print_file(file):
         ("wavelengths", "not known" if file["wavelengths"] is None else "{:g} to {:g} nm".format(*file["wavelengths"])),
         ("georeferenced", "no" if file["transform"] is None else _grid(file)),
         ("nodata", "none declared" if file["nodata"] is None else f"{file['nodata']:g}"),
-    ]  # fmt: skip
+    ]
     if file["bad_bands"]:
         pairs.append(("bad bands", str(file["bad_bands"])))
     if "missing" in file:
@@ -139,7 +150,7 @@ def _print_file(file):
         pairs.append(("estimated SNR", "not known" if file["snr_db"] is None else snr_name(file["snr_db"])))
     else:
         pairs.append(("estimated SNR", "--scan tells it"))
-    print(file["path"])
+    print_line(file["path"])
     print_pairs(pairs + [("note", note) for note in file["notes"]], indent=2)
 
 

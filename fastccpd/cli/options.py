@@ -2,8 +2,12 @@
 
 import argparse
 import json
+import math
 
 from .. import methods
+
+#: Beyond these, in dB, the noise or the image is lost in rounding.
+SNR_RANGE = (-100.0, 300.0)
 
 
 def add_output_options(verb, force=None):
@@ -17,9 +21,11 @@ def add_output_options(verb, force=None):
 def add_band_axis(verb):
     """For the formats that do not declare their axes."""
     verb.add_argument(
-        "--band-axis", type=int, choices=(0, 1, 2),
+        "--band-axis",
+        type=int,
+        choices=(0, 1, 2),
         help="which stored axis holds the bands, in npy, npz and mat files, which do not say (default: the last)",
-    )  # fmt: skip
+    )
 
 
 def add_seed(verb, what):
@@ -75,14 +81,27 @@ def add_method_options(verb):
 
 
 def add_stopping_options(verb):
-    """When a method stops, and whatever else it may be told."""
+    """When a method stops, and its other options."""
     verb.add_argument("--max-iter", type=int, metavar="N", help="iterations at most (default: the method's)")
     verb.add_argument("--tol", type=float, help="relative change of the cost at which to stop (default: the method's)")
     verb.add_argument("--time-limit", type=float, metavar="S", help="seconds at most, over all starts")
     verb.add_argument(
-        "--option", action="append", default=[], type=_option, metavar="NAME=VALUE",
+        "--option",
+        action="append",
+        default=[],
+        type=_option,
+        metavar="NAME=VALUE",
         help="any other option of the method, as JSON or text; may be repeated (see fastccpd methods NAME)",
-    )  # fmt: skip
+    )
+
+
+def check_snr(value, option):
+    """Refuse a signal-to-noise ratio beyond what numbers can hold; inf is no noise."""
+    if not (SNR_RANGE[0] <= value <= SNR_RANGE[1] or value == math.inf):
+        low, high = SNR_RANGE
+        raise ValueError(
+            f"{option}: got {value}; a number of dB, or inf for no noise, is needed, from {low:g} to {high:g}"
+        )
 
 
 def method_settings(options):
@@ -117,3 +136,5 @@ def _option(text):
         return name.replace("-", "_"), json.loads(value)
     except ValueError:
         return name.replace("-", "_"), value
+    except RecursionError:
+        raise argparse.ArgumentTypeError(f"got {text[:40]!r}…, nested too deeply; NAME=VALUE is needed") from None

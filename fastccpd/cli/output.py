@@ -2,12 +2,16 @@
 
 import json
 import math
+import re
 import sys
 from contextlib import contextmanager
 
 import numpy as np
 
 from ..imaging import metrics
+
+# Control characters of ASCII and Latin-1, line separators, marks of the writing direction, halves of characters.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Messages:
@@ -64,14 +68,30 @@ def naming_force():
         raise FileExistsError(f"{str(error).rpartition(';')[0]}; --force overwrites it") from None
 
 
+def printable(text):
+    """A text with its control characters, which a terminal would obey, written out.
+
+    Names of files may hold any of them: escape sequences, bells, changes of the writing direction.
+    """
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], str(text))
+
+
+def print_line(text=""):
+    """One line on stdout."""
+    print(printable(text))
+
+
 def print_error(text):
-    """One line on stderr."""
-    print(f"fastccpd: {' '.join(str(text).split())}", file=sys.stderr)
+    """One line on stderr, if there is any."""
+    if sys.stderr is not None:
+        print(f"fastccpd: {printable(' '.join(str(text).split()))}", file=sys.stderr)
 
 
 def print_json(value):
     """`value` as JSON on stdout: NaN and infinities are null, arrays are lists."""
-    print(json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False))
+    text = json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    # What JSON itself writes out is gone; its own ends of lines must stay.
+    print(_CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
 
 
 def _plain(value):
@@ -95,6 +115,7 @@ def print_table(columns, rows):
         The first may be empty: the names of the rows.
     rows : sequence of sequences of str
     """
+    columns, *rows = [[printable(cell) for cell in row] for row in (columns, *rows)]
     table = _rich_table(columns, rows) if sys.stdout.isatty() else None
     if table is not None:
         from rich.console import Console
@@ -125,6 +146,7 @@ def _rich_table(columns, rows):
 
 def print_pairs(pairs, indent=0):
     """Names and values, a line each, the values below each other."""
+    pairs = [(printable(name), printable(value)) for name, value in pairs]
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         print(f"{' ' * indent}{name.ljust(width)}  {value}".rstrip())

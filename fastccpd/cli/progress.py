@@ -29,12 +29,12 @@ def fusion_progress(label, max_iter=None, quiet=False):
     """
     most = "" if max_iter is None else f" of at most {max_iter}"
     with _drawing(quiet, _columns_of_fusion) as (redraw, say):
-        redraw(label, told="getting ready (the first run compiles kernels, for half a minute)")
+        redraw(label, detail="getting ready (the first run compiles kernels, for half a minute)")
 
         def show(state):
             stage = getattr(state, "stage", "")
             limit = most if stage in ("", "decomposition") else ""
-            redraw(label, told=f"{stage} iteration {state.n_iter}{limit}, cost {state.cost:.6g}".lstrip())
+            redraw(label, detail=f"{stage} iteration {state.n_iter}{limit}, cost {state.cost:.6g}".lstrip())
             say(f"{label}: iteration {state.n_iter}, cost {state.cost:.6g}")
             return False
 
@@ -77,12 +77,12 @@ def _drawing(quiet, columns):
         return
     first = progress.SpinnerColumn(), progress.TextColumn("{task.description}")
     with progress.Progress(*first, *columns(progress), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, told="")
+        task = bar.add_task("", total=None, detail="")
         yield lambda label, **fields: bar.update(task, description=label, **fields), _nothing
 
 
 def _columns_of_fusion(progress):
-    return progress.TimeElapsedColumn(), progress.TextColumn("{task.fields[told]}")
+    return progress.TimeElapsedColumn(), progress.TextColumn("{task.fields[detail]}")
 
 
 def _columns_of_rows(progress):

@@ -13,12 +13,13 @@ from .output import print_json, print_scores
 
 def add(commands):
     verb = commands.add_parser(
-        "score", help="how close an estimate is to a reference",
+        "score",
+        help="how close an estimate is to a reference",
         description=f"Print {_metrics_in_words()}. Pixels without data in either image are left out.",
-    )  # fmt: skip
+    )
     verb.add_argument("estimate", metavar="ESTIMATE", help="the image to judge")
     verb.add_argument("reference", metavar="REFERENCE", help="what it should be")
-    verb.add_argument("--ratio", type=float, required=True, metavar="D", help="MSI pixels an HSI pixel, for ERGAS")
+    verb.add_argument("--ratio", type=float, required=True, metavar="D", help="MSI pixels per HSI pixel, for ERGAS")
     verb.add_argument("--lee", action="store_true", help="also score the estimate after a 3×3 Lee filter")
     add_band_axis(verb)
     add_output_options(verb)
@@ -40,7 +41,7 @@ def run(options):
     scores = {"estimate": _score(estimate.cube, reference.cube, missing, options.ratio)}
     if options.lee:
         # A filter would spread a gap into its neighbours.
-        whole = gaps.filled(estimate, missing, "estimate").cube if missing.any() else estimate.cube
+        whole = gaps.filled(estimate, missing).cube if missing.any() else estimate.cube
         scores["after a Lee filter"] = _score(imaging.lee(whole), reference.cube, missing, options.ratio)
     left_out = dict.fromkeys(row.pop("left_out") for row in scores.values())
     for sentence in filter(None, left_out):

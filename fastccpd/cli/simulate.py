@@ -15,7 +15,7 @@ from ..model.checks import as_count
 from ..model.files import check_apart
 from ..model.shapes import size_name
 from ..rasters import gaps, operators
-from .options import add_operator_options, add_output_options, add_seed
+from .options import add_operator_options, add_output_options, add_seed, check_snr
 from .output import naming_force, print_json, print_pairs
 
 # The file name's end of each format.
@@ -26,16 +26,20 @@ _SYNTHETIC = (96, 80, 60)
 
 def add(commands):
     verb = commands.add_parser(
-        "simulate", help="make a pair of images from a scene",
+        "simulate",
+        help="make a pair of images from a scene",
         description="Degrade a scene into the HSI and the MSI that two sensors would see, with noise, and write both "
         f"and the scene itself. Scenes: {', '.join(scenes.names())} (in the folder that {scenes.FOLDER_VARIABLE} "
         "names), synthetic, synthetic:ROWSxCOLSxBANDS, or a file.",
-    )  # fmt: skip
+    )
     verb.add_argument("scene", metavar="SCENE", help="the name of a scene, or a file")
     verb.add_argument(
-        "-o", "--output", required=True, metavar="OUT",
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
         help="a folder, ending in / or existing, for hsi, msi and truth; or else a prefix, for OUT-hsi and so on",
-    )  # fmt: skip
+    )
     verb.add_argument("--format", choices=tuple(_SUFFIXES), default="npz", help="of the three files (default npz)")
     verb.add_argument("--snr", type=float, default=math.inf, metavar="DB", help="of the noise (default: none)")
     verb.add_argument("--snr-msi", type=float, metavar="DB", help="of the MSI's, where it differs")
@@ -126,8 +130,7 @@ def _images(scene, degradation, ratio, options):
     generator = np.random.default_rng(options.seed)
     snrs = options.snr, options.snr if options.snr_msi is None else options.snr_msi
     for value, name in zip(snrs, ("--snr", "--snr-msi"), strict=True):
-        if math.isnan(value) or value == -math.inf:
-            raise ValueError(f"{name}: got {value}; a number of dB, or inf for no noise, is needed")
+        check_snr(value, name)
     cubes = degrade(scene.cube, degradation)
     hsi, msi = (add_noise(cube, snr, generator) for cube, snr in zip(cubes, snrs, strict=True))
     known = {"wavelengths": scene.wavelengths, "fwhm": scene.fwhm}

@@ -8,9 +8,10 @@ from .progress import rows_progress
 
 def add(commands):
     verb = commands.add_parser(
-        "warmup", help="compile the kernels ahead",
+        "warmup",
+        help="compile the kernels ahead",
         description="Compile every kernel for both precisions into the cache, so that no later run has to.",
-    )  # fmt: skip
+    )
     add_output_options(verb)
     verb.set_defaults(run=run)
 

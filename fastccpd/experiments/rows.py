@@ -15,6 +15,8 @@ from statistics import median
 from ..imaging.metrics import usual_names
 from ..model.files import write_whole
 
+_TASK = ("scene", "snr", "run", "system", "method", "options", "tuned", "band")
+
 
 def read(path):
     """The rows of a file, in its order; a torn last line is left out."""
@@ -22,13 +24,22 @@ def read(path):
     lines = Path(path).read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
-            if line:
-                rows.append(json.loads(line))
-        except ValueError:
+            row = json.loads(line) if line else None
+        except (ValueError, RecursionError):
             if number == len(lines):
                 break
             raise ValueError(f"{path}: line {number} is not JSON; remove it, and its row is computed again") from None
+        if line and not _is_row(row):
+            raise ValueError(f"{path}: line {number} is no row; remove it, and its row is computed again")
+        if line:
+            rows.append(row)
     return rows
+
+
+def _is_row(row):
+    """Whether something read from JSON is the row of a task, or of one that failed."""
+    outcome = ("error",) if isinstance(row, dict) and "error" in row else ("metrics", "lee")
+    return isinstance(row, dict) and {*_TASK, *outcome} <= set(row) and isinstance(row["options"], dict)
 
 
 @contextmanager

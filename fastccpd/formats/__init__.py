@@ -7,8 +7,8 @@ readers of files of arrays.
 
 Files are data: nothing pickled is loaded, no other file is followed, and what a file declares is checked against its
 size and against a limit before the data are read. Axis order is never guessed in silence: ENVI and GeoTIFF declare
-theirs; for the others it is (rows, columns, bands) unless `band_axis` says otherwise, and `source["layout"]` tells.
-Whatever had to be assumed or left out is a sentence in `source["notes"]`.
+theirs; for the others it is (rows, columns, bands) unless `band_axis` says otherwise, and `source["layout"]` says
+which. Whatever had to be assumed or left out is a sentence in `source["notes"]`.
 """
 
 from .arrays import ARRAY_SUFFIXES, arrays_in, read_arrays

@@ -60,9 +60,13 @@ def open_envi(path, band_axis):
     check_length(data, offset + math.prod(sizes) * dtype.itemsize, size)
     known, notes = _described(header, data, text, sizes[2])
     source = {
-        "path": str(data), "header_path": str(header), "stored_shape": tuple(stored_shape), "band_axis": axis,
-        "layout": layout, "notes": tuple(notes),
-    }  # fmt: skip
+        "path": str(data),
+        "header_path": str(header),
+        "stored_shape": tuple(stored_shape),
+        "band_axis": axis,
+        "layout": layout,
+        "notes": tuple(notes),
+    }
 
     def load(cube):
         with open(data, "rb") as file, reading(data, "ENVI data"):
@@ -203,9 +207,15 @@ def _text_of(raster, interleave, envi):
     rows, columns, bands = raster.shape
     codes = {np.dtype(kind): code for code, kind in envi.dtype_map}
     text = {
-        "samples": columns, "lines": rows, "bands": bands, "header offset": 0, "file type": "ENVI Standard",
-        "data type": codes[raster.dtype], "interleave": interleave, "byte order": int(sys.byteorder == "big"),
-    }  # fmt: skip
+        "samples": columns,
+        "lines": rows,
+        "bands": bands,
+        "header offset": 0,
+        "file type": "ENVI Standard",
+        "data type": codes[raster.dtype],
+        "interleave": interleave,
+        "byte order": int(sys.byteorder == "big"),
+    }
     if raster.wavelengths is not None or raster.fwhm is not None:
         text["wavelength units"] = "Nanometers"
     for name, values in (("wavelength", raster.wavelengths), ("fwhm", raster.fwhm)):

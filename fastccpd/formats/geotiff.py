@@ -7,6 +7,8 @@ unit, for they are exact, then the IMAGERY domain, then plain tags without a uni
 
 import logging
 import math
+import os
+import threading
 import warnings
 from contextlib import contextmanager
 
@@ -60,7 +62,7 @@ def write_geotiff(temporaries, raster):
     rasterio = needed("rasterio", "writing GeoTIFF")
     path = temporaries[0].absolute()
     # Without the .aux.xml that GDAL may write beside a file, and that would keep its temporary name.
-    with _quiet(rasterio), rasterio.Env(GDAL_PAM_ENABLED=False):
+    with _quiet(rasterio), _without_lines_of_libtiff(), rasterio.Env(GDAL_PAM_ENABLED=False):
         with rasterio.open(path, "w", **_profile(rasterio, raster)) as image:
             for rows, bands, window in _blocks(rasterio, image):
                 block = in_order_of_file(raster.cube[rows, :, bands], 0)
@@ -112,6 +114,29 @@ def _quiet(rasterio):
             yield messages
     finally:
         log.removeHandler(collector)
+
+
+@contextmanager
+def _without_lines_of_libtiff():
+    """On a full disk libtiff prints to stderr, past GDAL and its log; what matters of it is raised anyway.
+
+    The stream is the whole process's: where other threads might use it, it is left alone.
+    """
+    if threading.active_count() > 1:
+        yield
+        return
+    try:
+        stderr = os.dup(2)
+    except OSError:  # closed
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 @contextmanager
@@ -202,10 +227,20 @@ def _every(tags, name, notes):
 def _profile(rasterio, raster):
     rows, columns, bands = raster.shape
     profile = {
-        "driver": "GTiff", "height": rows, "width": columns, "count": bands, "dtype": raster.dtype.name,
-        "tiled": True, "blockxsize": _TILE, "blockysize": _TILE, "interleave": "band", "BIGTIFF": "IF_SAFER",
-        "compress": "deflate", "predictor": 3 if raster.dtype.kind == "f" else 2, "nodata": _nodata(raster),
-    }  # fmt: skip
+        "driver": "GTiff",
+        "height": rows,
+        "width": columns,
+        "count": bands,
+        "dtype": raster.dtype.name,
+        "tiled": True,
+        "blockxsize": _TILE,
+        "blockysize": _TILE,
+        "interleave": "band",
+        "BIGTIFF": "IF_SAFER",
+        "compress": "deflate",
+        "predictor": 3 if raster.dtype.kind == "f" else 2,
+        "nodata": _nodata(raster),
+    }
     if raster.georeference is not None:
         profile["transform"] = rasterio.Affine(*raster.georeference.transform)
         if raster.georeference.crs is not None:
@@ -224,8 +259,9 @@ def _write_tags(image, raster):
     for band in range(raster.shape[2]):
         plain, imagery = {}, {}
         for values, name, domain in (
-            (raster.wavelengths, "wavelength", "CENTRAL_WAVELENGTH_UM"), (raster.fwhm, "fwhm", "FWHM_UM"),
-        ):  # fmt: skip
+            (raster.wavelengths, "wavelength", "CENTRAL_WAVELENGTH_UM"),
+            (raster.fwhm, "fwhm", "FWHM_UM"),
+        ):
             if values is not None:
                 plain |= {name: repr(float(values[band])), "wavelength_units": "Nanometers"}
                 imagery[domain] = f"{values[band] / 1e3:.9g}"

@@ -14,7 +14,7 @@ from .raster import Georeference
 
 
 def georeference_of(header, data, text, notes):
-    """The georeference that the fields of a header tell, None where its map info means none; `notes` says why."""
+    """The georeference that the fields of a header describe, None where its map info means none; `notes` says why."""
     fields = text["map info"]
     if not isinstance(fields, list) or len(fields) < 7:
         raise ValueError(f"{header}: got map info = {fields}; a projection and six numbers are needed")

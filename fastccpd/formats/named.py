@@ -70,9 +70,12 @@ def open_variables(path, variables, band_axis, wanted):
     others = {other: found for other, found in variables.items() if other != name}
     known, notes = _described(others, shape[2])
     source = {
-        "variable": name, "stored_shape": variable.shape, "band_axis": axis,
-        "layout": f"the variable {name}, {why}, {layout}", "notes": tuple(notes),
-    }  # fmt: skip
+        "variable": name,
+        "stored_shape": variable.shape,
+        "band_axis": axis,
+        "layout": f"the variable {name}, {why}, {layout}",
+        "notes": tuple(notes),
+    }
     header = Header(shape, variable.dtype.newbyteorder("="), **known, source=source)
     return Stored(header, lambda cube: variable.fill(in_order_of_file(cube, axis)))
 

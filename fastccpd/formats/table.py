@@ -46,14 +46,23 @@ _FORMATS = (
     _Format("npz", (".npz",), numpy_files.open_npz, numpy_files.write_npz, _nothing, REAL_DTYPES, True),
     _Format("mat", (".mat",), mat.open_mat, mat.write_mat, _nothing, mat.DTYPES, True),
     _Format(
-        "envi", (envi.HEADER, *envi.DATA_SUFFIXES), envi.open_envi, envi.write_envi, envi.lost_by_envi, envi.DTYPES,
+        "envi",
+        (envi.HEADER, *envi.DATA_SUFFIXES),
+        envi.open_envi,
+        envi.write_envi,
+        envi.lost_by_envi,
+        envi.DTYPES,
         files=envi.files,
     ),
     _Format(
-        "geotiff", (".tif", ".tiff"), geotiff.open_geotiff, geotiff.write_geotiff, geotiff.lost_by_geotiff,
+        "geotiff",
+        (".tif", ".tiff"),
+        geotiff.open_geotiff,
+        geotiff.write_geotiff,
+        geotiff.lost_by_geotiff,
         geotiff.DTYPES,
     ),
-)  # fmt: skip
+)
 _BY_SUFFIX = {suffix: format for format in _FORMATS for suffix in format.suffixes}
 
 #: The suffixes of each format, in lower case; upper case is the same.
@@ -79,7 +88,7 @@ def read(path, *, band_axis=None, variable=None, limit=None):
     Returns
     -------
     Raster
-        Contiguous, in native byte order and the dtype of the file; `source` tells what was found, `source["notes"]`
+        Contiguous, in native byte order and the dtype of the file; `source` has what was found, `source["notes"]`
         what was assumed.
 
     Raises
@@ -131,7 +140,7 @@ def header(path, *, band_axis=None, variable=None):
 
 
 def write(path, raster, *, overwrite=False):
-    """Write a raster in the format of the suffix; what the format cannot carry, `lost_by` tells.
+    """Write a raster in the format of the suffix; what the format cannot carry, `lost_by` lists.
 
     The file comes into being under a temporary name in the same folder and is renamed when it is whole. ENVI is a pair
     of files, of which the header comes last; its data are bsq, or bil or bip where the suffix says so.

@@ -40,14 +40,15 @@ def _usable(values, name, notes):
 
 
 def _factor(unit, wavelengths, notes):
-    name = unit.strip().lower() if isinstance(unit, str) else unit
+    # A list of units, one a band perhaps, is no unit.
+    name = None if unit is None else str(unit).strip().lower()
     if name in _FACTORS:
         return _FACTORS[name]
     if name not in _UNSAID:
         notes.append(f"wavelengths are left out: their unit is {unit!r}, which is no length")
         return None
     if wavelengths is None:
-        notes.append("fwhm are left out: they have no unit, and there are no wavelengths to tell it by")
+        notes.append("fwhm are left out: they have no unit, and there are no wavelengths to infer it from")
         return None
     small = wavelengths.max() < LARGEST_IN_MICROMETRES
     reach = f"{wavelengths.min():g} to {wavelengths.max():g}"

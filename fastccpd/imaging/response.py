@@ -257,8 +257,8 @@ def _centres(wavelengths):
         centres = np.asarray(wavelengths, dtype=np.float64)
     except (TypeError, ValueError):
         centres = np.empty(0)
-    if centres.ndim != 1 or not centres.size or not np.isfinite(centres).all():
-        raise ValueError(f"wavelengths: got {wavelengths!r}; the centre of each band is needed")
+    if centres.ndim != 1 or not centres.size or not (np.isfinite(centres) & (centres > 0.0)).all():
+        raise ValueError(f"wavelengths: got {wavelengths!r}; the centre of each band, finite and positive, is needed")
     return centres
 
 
@@ -280,6 +280,8 @@ def _curve(samples, response, name):
         )
     if not (np.isfinite(samples).all() and np.isfinite(response).all()):
         raise ValueError(f"table: band {name} holds NaN or infinite values; finite ones are needed")
+    if not (samples > 0.0).all():
+        raise ValueError(f"table: band {name} has a wavelength of {samples.min():g}; positive ones are needed")
     order = np.argsort(samples)
     samples, response = samples[order], np.maximum(response[order], 0.0)
     if not (np.diff(samples) > 0.0).all():

@@ -1,8 +1,8 @@
 """Scenes to work on: benchmark cubes read from a folder, and synthetic landscapes that need nothing.
 
 Real scenes are other people's data and are not part of this package. `load` reads them from a folder, given as an
-argument or by the environment variable FASTCCPD_DATA, in which each scene has a folder of its own (`_FILES` below lists
-file and variable; wavelength tables are in `wavelengths/`). Indian Pines also comes with the package tensorly.
+argument or by the environment variable FASTCCPD_DATA, in which each scene has a folder of its own (scene_files.py
+lists file and variable; wavelength tables are in `wavelengths/`). Indian Pines also comes with the package tensorly.
 
 Cubes are (rows, columns, bands), float64, in the units of their file. Only wavelengths that are known are given, in nm.
 
@@ -10,7 +10,6 @@ A synthetic scene is a linear mixture, cube = Σ_m a_m ∘ s_m, of the spectra a
 rank is the number of materials.
 """
 
-import csv
 import difflib
 import os
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import formats
 from ..model.checks import as_choice, as_count
+from . import scene_files
 from .degrading import as_generator
 from .landscape import kinds_of, maps, spectrum
-from .response import LARGEST_TABLE
+from .scene_files import FILES, indian_pines_of_tensorly, table_of_indian_pines, variable
 
 FOLDER_VARIABLE = "FASTCCPD_DATA"
 
@@ -82,66 +81,9 @@ class Pair:
         return f"<Pair {self.provenance['name']}: reference {' and MSI '.join(sizes)}>"
 
 
-@dataclass(frozen=True)
-class _File:
-    """Where a scene is kept, what it must look like, and what is known of it."""
-
-    path: str
-    variable: str
-    shape: tuple[int, ...]
-    sensor: str
-    origin: str
-    terms: str = "no formal licence; a research benchmark"
-    notes: str = ""
-
-
-_ANOMALIES = "labels: 1 where the anomaly-detection benchmark has a target; which bands were removed is not recorded"
-
-_FILES = {
-    "salinas-a": _File(
-        "salinas_a/SRI_Salinas.mat", "SRI_Salinas", (80, 84, 204), "AVIRIS",
-        "github MengDing56/Code_SCLL1_HSR; GIC, University of the Basque Country",
-        notes="counts / 8373, negatives set to 0; wavelengths of the 1997 calibration, though it was flown in 1998; "
-        "labels from Salinas-A, whose window is shifted, so that 2 rows and 2 columns have none",
-    ),
-    "indian-pines": _File(
-        "indian_pines/indian_pines_corrected.npz", "cube", (145, 145, 200), "AVIRIS",
-        "Baumgardner, Biehl, Landgrebe (2015), doi:10.4231/R7RX991C; the package tensorly", "CC BY 3.0",
-        "counts = 1000 + 500 · radiance: no value is near zero, and the offset dominates SAM and relative errors",
-    ),
-    "samson": _File(
-        "samson/samson_1.mat", "V", (156, 95 * 95), "SAMSON", "github vleplat/Tubal_TT and vleplat/bLL1_NBTD",
-        notes="wavelengths evenly spread over 401 to 889 nm; labels: the largest of the reference abundances (1 rock, "
-        "2 tree, 3 water)",
-    ),
-    "moffett": _File(
-        "moffett/Moffett_vca.mat", "data", (50, 50, 189), "AVIRIS", "github pthouvenin/unmixing-plmm",
-        "repository GPL-3.0", "189 of 224 bands; their centres are not certain",
-    ),
-    "paris": _File(
-        "paris_hsi_msi/paris_data_hs_ms.mat", "HSim", (72, 72, 128), "EO-1 Hyperion", "github alfaiate/HySure",
-        "repository GPL-3.0", "wavelengths from the band numbers, approximate; load_pair gives the MSI of EO-1 ALI too",
-    ),
-    "san-diego": _File(
-        "san_diego/sandiego.mat", "data", (100, 100, 189), "AVIRIS", "github jiojio0505/OT-AD", notes=_ANOMALIES
-    ),
-    "hydice-urban": _File(
-        "hydice_urban/hydice.mat", "data", (80, 100, 162), "HYDICE", "github jiojio0505/OT-AD", notes=_ANOMALIES
-    ),
-    "abu-airport-4": _File(
-        "abu_airport_4/abu-airport-4.mat", "data", (100, 100, 191), "AVIRIS",
-        "github jiojio0505/OT-AD; Kang et al., IEEE TGRS 55(10), 2017", notes=_ANOMALIES,
-    ),
-    "abu-urban-1": _File(
-        "abu_urban_1/abu-urban-1.mat", "data", (100, 100, 204), "AVIRIS",
-        "github jiojio0505/OT-AD; Kang et al., IEEE TGRS 55(10), 2017", notes=f"noisy, some negative; {_ANOMALIES}",
-    ),
-}  # fmt: skip
-
-
 def names():
     """The names that `load` takes."""
-    return tuple(_FILES)
+    return tuple(FILES)
 
 
 def files_read(name, folder=None):
@@ -198,11 +140,11 @@ def load(name, folder=None, crop_to=None):
     folder = _folder(folder)
     path = None if folder is None else folder / file.path
     if path is not None and path.is_file():
-        cube, wavelengths, labels = _READERS.get(name, _read_anomalies)(file, folder, path)
+        cube, wavelengths, labels = scene_files.read(name, folder, path)
         source = str(path)
-    elif name == "indian-pines" and (found := _indian_pines_of_tensorly()) is not None:
+    elif name == "indian-pines" and (found := indian_pines_of_tensorly()) is not None:
         cube, labels, source = found
-        wavelengths = _table_of_indian_pines(folder)
+        wavelengths = table_of_indian_pines(folder)
     else:
         raise FileNotFoundError(_not_found(name, file, folder))
     if crop_to is not None:
@@ -243,12 +185,12 @@ def load_pair(name="paris", folder=None, normalise=True):
             f"scene 'paris': {beside.name} is not in {path.parent}; get this response from github "
             "ricardoborsoi/FuVarRelease, and put it there"
         )
-    images = [scene.cube, _variable(path, "MSim", (72, 72, 9))]
+    images = [scene.cube, variable(path, "MSim", (72, 72, 9))]
     if normalise:
         images = [image / np.quantile(image, 0.999, axis=(0, 1)) for image in images]
     reference, msi = (np.ascontiguousarray(image, dtype=np.float64) for image in images)
     provenance = scene.provenance | {"sensor": "EO-1 Hyperion and EO-1 ALI", "normalised": bool(normalise)}
-    return Pair(reference, msi, scene.wavelengths, _variable(beside, "R", (9, 128)), provenance)
+    return Pair(reference, msi, scene.wavelengths, variable(beside, "R", (9, 128)), provenance)
 
 
 def synthetic(shape, materials=5, rng=0):
@@ -291,18 +233,22 @@ def synthetic(shape, materials=5, rng=0):
     cube = (cover.reshape(-1, materials) @ spectra).reshape(sizes)
     meanings = ", ".join(f"{number} {kind}" for number, kind in enumerate(kinds, start=1))
     provenance = {
-        "name": "synthetic", "sensor": "none", "source": f"scenes.synthetic({sizes}, {materials}, rng={rng})",
-        "origin": "fastccpd", "terms": "free to use", "notes": f"labels: {meanings}",
-    }  # fmt: skip
+        "name": "synthetic",
+        "sensor": "none",
+        "source": f"scenes.synthetic({sizes}, {materials}, rng={rng})",
+        "origin": "fastccpd",
+        "terms": "free to use",
+        "notes": f"labels: {meanings}",
+    }
     return Scene(cube, wavelengths, labels, provenance)
 
 
 def _file(name):
-    if name not in _FILES:
-        close = difflib.get_close_matches(str(name), _FILES, n=1, cutoff=0.5)
+    if name not in FILES:
+        close = difflib.get_close_matches(str(name), FILES, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"name: got {name!r}; {hint}known are {', '.join(_FILES)}")
-    return _FILES[name]
+        raise ValueError(f"name: got {name!r}; {hint}known are {', '.join(FILES)}")
+    return FILES[name]
 
 
 def _folder(folder):
@@ -328,90 +274,10 @@ def _not_found(name, file, folder):
 
 def _provenance(name, file, source):
     return {
-        "name": name, "sensor": file.sensor, "source": source, "origin": file.origin, "terms": file.terms,
+        "name": name,
+        "sensor": file.sensor,
+        "source": source,
+        "origin": file.origin,
+        "terms": file.terms,
         "notes": file.notes,
-    }  # fmt: skip
-
-
-def _variable(path, name, shape):
-    """One array of a MAT or NPZ file, of the shape it must have."""
-    held = formats.arrays_in(path).get(name)
-    if held is None or held.shape != shape:
-        got = "is not there" if held is None else f"has shape {held.shape}"
-        raise ValueError(f"{path}: {name} {got}; shape {shape} is needed")
-    return formats.read_arrays(path, [name])[name]
-
-
-def _table(folder, file, index):
-    """The centres of the bands that a cube keeps, from a wavelength table; None if there is no such table."""
-    path = None if folder is None else folder / "wavelengths" / file
-    if path is None or not path.is_file():
-        return None
-    formats.check_text(path, "a table of text", LARGEST_TABLE)
-    with open(path, newline="", encoding="utf-8") as lines:
-        kept = {int(row[index]): float(row["center_nm"]) for row in csv.DictReader(lines) if row[index]}
-    return np.array([kept[band] for band in range(len(kept))])
-
-
-def _table_of_indian_pines(folder):
-    return _table(folder, "aviris_1992_indian_pines_220.csv", "index_in_corrected_0based")
-
-
-def _read_salinas(file, folder, path):
-    cube = _variable(path, file.variable, file.shape)
-    labels, truth = None, path.with_name("SalinasA_gt.mat")
-    if truth.is_file():
-        # Pixel [i, j] of this window is pixel [i - 2, j + 4] of Salinas-A.
-        labels = np.zeros(cube.shape[:2], np.uint8)
-        labels[2:, :82] = _variable(truth, "salinasA_gt", (83, 86))[:78, 4:]
-    return cube, _table(folder, "aviris_1997_224.csv", "index_in_salinas_corrected_0based"), labels
-
-
-def _read_indian_pines(file, folder, path):
-    cube, labels = _variable(path, file.variable, file.shape), _variable(path, "gt", file.shape[:2])
-    return cube, _table_of_indian_pines(folder), labels
-
-
-def _read_samson(file, folder, path):
-    # Pixels are columns of the matrix, and run down the columns of the picture.
-    cube = _variable(path, file.variable, file.shape).T.reshape(95, 95, 156, order="F")
-    labels, truth = None, path.with_name("end3.mat")
-    if truth.is_file():
-        labels = _variable(truth, "A", (3, 95 * 95)).argmax(axis=0).reshape(95, 95, order="F").astype(np.uint8) + 1
-    return cube, np.linspace(401.0, 889.0, 156), labels
-
-
-def _read_moffett(file, folder, path):
-    return _variable(path, file.variable, file.shape), None, None
-
-
-def _read_paris(file, folder, path):
-    cube = _variable(path, file.variable, file.shape)
-    numbers = _variable(path, "non_del_bands", (1, 128))[0].astype(np.float64)
-    # Hyperion's two spectrometers, numbered from 1.
-    wavelengths = np.where(numbers <= 57, 426.82 + 10.175 * (numbers - 8), 912.45 + 10.089 * (numbers - 77))
-    return cube, wavelengths, None
-
-
-def _read_anomalies(file, folder, path):
-    return _variable(path, file.variable, file.shape), None, _variable(path, "map", file.shape[:2])
-
-
-_READERS = {
-    "salinas-a": _read_salinas,
-    "indian-pines": _read_indian_pines,
-    "samson": _read_samson,
-    "moffett": _read_moffett,
-    "paris": _read_paris,
-}
-
-
-def _indian_pines_of_tensorly():
-    """Cube, labels and source, or None without tensorly; the wavelengths it gives are off by a band and stay there."""
-    try:
-        import tensorly
-        from tensorly.datasets import load_indian_pines
-    except ImportError:
-        return None
-    bunch = load_indian_pines()
-    return np.asarray(bunch.tensor), np.asarray(bunch.ticks[0]), f"tensorly {tensorly.__version__}"
+    }

@@ -136,7 +136,7 @@ def fuse_files(
     progress : callable(method, max_iter) -> context manager, optional
         Entered around the fusion itself, it yields a callback in place of `callback`.
     messages : object with note(text) and warn(text), optional
-        Is told what was found or assumed, and what may be wrong, as it comes. None: warnings are Python's own.
+        Gets what was found or assumed, and what may be wrong, as it comes. None: warnings are Python's own.
 
     Returns
     -------

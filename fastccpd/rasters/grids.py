@@ -1,6 +1,6 @@
 """How the pixels of the two images lie to each other, and how far the operators agree with that.
 
-Where both images are georeferenced the affine maps of their grids tell: T_M⁻¹ T_H takes pixels of the HSI to pixels of
+Where both images are georeferenced the affine maps of their grids say it: T_M⁻¹ T_H takes pixels of the HSI to those of
 the MSI, and must be d times the identity, d the whole ratio, plus an offset t of the first corners, in MSI pixels. The
 centre of HSI pixel a then lies at (d−1)/2 + t + a·d in MSI pixels, the first of them at 0. An operator P puts it at the
 centre of mass of row a. The difference of the two is the shift that the fusion does not know of.

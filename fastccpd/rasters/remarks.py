@@ -9,7 +9,7 @@ class Remarks:
     Parameters
     ----------
     listener : object with note(text) and warn(text), optional
-        Is told each sentence as it comes. None: warnings are Python's own, and notes are kept only.
+        Gets each sentence as it comes. None: warnings are Python's own, and notes are only kept.
     """
 
     def __init__(self, listener=None):

@@ -277,6 +277,19 @@ class TestScore:
         assert "uiqi" not in scores
         assert "uiqi and ssim need whole images" in found["warnings"][0]
 
+    def test_a_filter_does_not_spread_a_gap_into_its_neighbours(self, tmp_path, capsys):
+        estimate, reference, noisy, truth = self.files(tmp_path)
+        noisy[2, 3] = noisy[2, 4]
+        expected = imaging.lee(noisy)
+        noisy[2, 3] = np.nan
+        rasters.write(estimate, rasters.Raster(noisy), overwrite=True)
+        found = told(capsys, "score", estimate, reference, "--ratio", 4, "--lee")
+        valid = np.ones(SHAPE[:2], bool)
+        valid[2, 3] = False
+        error = np.sqrt(np.mean((expected[valid] - truth[valid]) ** 2))
+        # The gap is filled from one of its four nearest neighbours, whichever it is.
+        assert found["scores"]["after a Lee filter"]["rmse"] == pytest.approx(error, rel=1e-2)
+
     def test_images_of_different_size_are_refused(self, tmp_path, capsys):
         estimate, *_ = self.files(tmp_path)
         np.save(tmp_path / "small.npy", np.ones((24, 19, 36)))

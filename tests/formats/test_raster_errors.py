@@ -506,3 +506,20 @@ def test_a_file_with_changed_bytes_is_read_or_refused_but_never_anything_else(na
         assert "\n" not in str(error)
         assert str(tmp_path) in str(error)
     assert name == "geotiff" or capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("units", ["{a, b}", "{Nanometers, Micrometers}", "furlongs"])
+def test_a_unit_of_wavelengths_that_is_no_length_is_noted(units, tmp_path):
+    wavelength = "{" + ", ".join(map(str, range(400, 407))) + "}"
+    header = write_envi(tmp_path / "scene.img", values(), wavelength=wavelength, wavelength_units=units)
+    found = rasters.read(header)
+    assert found.wavelengths is None
+    assert any("wavelengths are left out: their unit is" in note for note in found.source["notes"])
+
+
+@pytest.mark.parametrize("bad", ["nan", "-5", "inf", "0"])
+def test_wavelengths_that_are_none_are_left_out_and_noted(bad, tmp_path):
+    wavelength = "{" + ", ".join([bad, *map(str, range(401, 407))]) + "}"
+    found = rasters.read(write_envi(tmp_path / "scene.img", values(), wavelength=wavelength))
+    assert found.wavelengths is None
+    assert "wavelengths are left out: some are not finite and positive" in found.source["notes"]

@@ -143,7 +143,7 @@ def test_wavelengths_of_a_folder_go_with_the_cube_of_tensorly(monkeypatch, tmp_p
     table = tmp_path / "wavelengths" / "aviris_1992_indian_pines_220.csv"
     table.write_text("\n".join([header, *rows]), encoding="utf-8")
     cube, labels = np.ones((145, 145, 200)), np.zeros((145, 145))
-    monkeypatch.setattr(scenes, "_indian_pines_of_tensorly", lambda: (cube, labels, "tensorly"))
+    monkeypatch.setattr(scenes, "indian_pines_of_tensorly", lambda: (cube, labels, "tensorly"))
     scene = scenes.load("indian-pines", tmp_path)
     assert np.array_equal(scene.wavelengths, 400 + 10 * np.arange(200.0))
 
