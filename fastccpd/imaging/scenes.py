@@ -13,6 +13,7 @@ rank is the number of materials.
 import csv
 import difflib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,12 +138,12 @@ _FILES = {
 }  # fmt: skip
 
 
-def names():
+def names() -> tuple[str, ...]:
     """The names that `load` takes."""
     return tuple(_FILES)
 
 
-def load(name, folder=None, crop_to=None):
+def load(name: str, folder: str | os.PathLike | None = None, crop_to: int | None = None) -> Scene:
     """A benchmark scene.
 
     Parameters
@@ -190,7 +191,7 @@ def load(name, folder=None, crop_to=None):
     return Scene(np.ascontiguousarray(cube, dtype=np.float64), wavelengths, labels, _provenance(name, file, source))
 
 
-def load_pair(name="paris", folder=None, normalise=True):
+def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, normalise: bool = True) -> Pair:
     """A scene seen by a hyperspectral and a multispectral sensor at the same resolution.
 
     Parameters
@@ -225,10 +226,10 @@ def load_pair(name="paris", folder=None, normalise=True):
         images = [image / np.quantile(image, 0.999, axis=(0, 1)) for image in images]
     reference, msi = (np.ascontiguousarray(image, dtype=np.float64) for image in images)
     provenance = scene.provenance | {"sensor": "EO-1 Hyperion and EO-1 ALI", "normalised": bool(normalise)}
-    return Pair(reference, msi, scene.wavelengths, _variable(beside, "R", (9, 128)), provenance)
+    return Pair(reference, msi, np.asarray(scene.wavelengths), _variable(beside, "R", (9, 128)), provenance)
 
 
-def synthetic(shape, materials=5, rng=0):
+def synthetic(shape: Sequence[int], materials: int = 5, rng: int | np.random.Generator = 0) -> Scene:
     """A synthetic landscape.
 
     Parameters
