@@ -35,7 +35,7 @@ def run(options):
         described = {option.name: {"default": option.default, "text": _in_words(option)} for option in known}
         print_json({"name": options.name, "description": inspect.getdoc(cls), "options": described})
     else:
-        _print(options.name, documentation.sections(cls), known)
+        _print(options.name, documentation.sections(cls.__doc__), known)
     return 0
 
 

@@ -18,7 +18,7 @@ _UNTUNED = {"color": "#8B0000", "marker": "*", "markersize": 8.0, "linewidth": 2
 
 
 def curves(rows, by, filtered=False):
-    """The medians of four metrics against the SNR or the rank: a figure of four panels, one line a system.
+    """The medians of four metrics against the SNR or the rank: a figure of four panels, one line for each system.
 
     Parameters
     ----------
@@ -26,6 +26,10 @@ def curves(rows, by, filtered=False):
     by : "snr" or "rank"
     filtered : bool
         Whether to show the scores after the Lee filter.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
     """
     table = medians(rows, by, filtered)
     figure, axes = plots.figure(2, 2, height=6.4)
@@ -46,9 +50,18 @@ def curves(rows, by, filtered=False):
 
 
 def bands(rows):
-    """One column a system, three rows: the band, its residual, the SAM map; of the first run in the rows.
+    """One column for each system, three rows: the band, its residual, the SAM map; of the first run in the rows.
 
     Where both solvers of "nn-ccpd-nls" have a row, the default one is shown: the two pictures look the same.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Of the experiment "bands", whose rows carry pictures.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
     """
     first = rows[0]
     same = [row for row in rows if (row["snr"], row["run"]) == (first["snr"], first["run"]) and "maps" in row]
@@ -70,7 +83,17 @@ def bands(rows):
 
 
 def text_table(rows, by):
-    """The medians of R-SNR and SAM as Markdown, without and with the Lee filter; and how many runs they are of."""
+    """The medians of R-SNR and SAM as Markdown, without and with the Lee filter.
+
+    Parameters
+    ----------
+    rows : list of dict
+    by : "snr" or "rank"
+
+    Returns
+    -------
+    str
+    """
     tables = {"no filter": medians(rows, by), "Lee filter": medians(rows, by, filtered=True)}
     places = sorted({key[0] for key in tables["no filter"]})
     unit = "dB" if by == "snr" else ""

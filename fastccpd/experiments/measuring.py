@@ -78,10 +78,14 @@ def measure(task):
             return {**row, "error": str(error)}
         row["metrics"] = _scores(result.sri, cube)
         row["lee"] = _scores(lee(result.sri), cube)
-    row.update(
-        seconds=result.seconds, status=result.status.name, n_iter=result.n_iter, cost=result.cost,
-        notes=sorted({str(warning.message) for warning in caught}), versions=result.provenance["versions"],
-    )  # fmt: skip
+    row |= {
+        "seconds": result.seconds,
+        "status": result.status.name,
+        "n_iter": result.n_iter,
+        "cost": result.cost,
+        "notes": sorted({str(warning.message) for warning in caught}),
+        "versions": result.provenance["versions"],
+    }
     if task.band is not None:
         row["maps"] = _maps(result.sri, cube, task.band)
     return row

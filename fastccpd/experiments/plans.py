@@ -26,6 +26,7 @@ def bands(scene="salinas-a", methods=None, runs=1, snr=(5,), ranks=None, band=34
     runs : int
         Noise draws.
     snr : sequence of float
+        Signal-to-noise ratios of both images, in dB.
     ranks : sequence of int, optional
         Ranks of the tensor methods (R, R, R for coupled Tucker). None: the paper's.
     band : int
@@ -34,8 +35,10 @@ def bands(scene="salinas-a", methods=None, runs=1, snr=(5,), ranks=None, band=34
         Whether to run every rival over its grid too. The best of a grid is found with the truth: an upper bound.
     file : path, optional
         A JSON-lines file to add the rows to, and to take those from that it has.
-    workers, progress
-        As of `runner.run`.
+    workers : int, optional
+        Processes; None: as many as there are cores.
+    progress : callable(done, total), optional
+        Called at the beginning and after each row.
 
     Returns
     -------

@@ -19,7 +19,17 @@ _TASK = ("scene", "snr", "run", "system", "method", "options", "tuned", "band")
 
 
 def read(path):
-    """The rows of a file, in its order; a torn last line is left out."""
+    """The rows of a file, in its order; a torn last line is left out.
+
+    Parameters
+    ----------
+    path : path
+        A file of JSON lines.
+
+    Returns
+    -------
+    list of dict
+    """
     rows = []
     lines = Path(path).read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
@@ -63,7 +73,9 @@ def rewrite(path, rows):
 
 
 def medians(rows, by, filtered=False):
-    """The median of every metric over the runs: {(value of by, system, tuned): {metric: median, "runs": count}}.
+    """The median of every metric over the runs.
+
+    Of the many settings of a tuned system, each image counts with the one of best R-SNR, the paper's setting included.
 
     Parameters
     ----------
@@ -74,7 +86,10 @@ def medians(rows, by, filtered=False):
     filtered : bool
         Whether to take the scores after the Lee filter.
 
-    Of the many settings of a tuned system, each image counts with the one of best R-SNR, the paper's setting included.
+    Returns
+    -------
+    dict
+        {(value of `by`, system, tuned): {metric: median, "runs": count}}
     """
     groups = {}
     for (place, system, tuned), scores in _counting(rows, by, "lee" if filtered else "metrics"):
@@ -86,7 +101,14 @@ def medians(rows, by, filtered=False):
 
 
 def write_csv(path, rows):
-    """One line a row, without pictures: what a spreadsheet or a data frame wants."""
+    """Write the rows as CSV, one line for each, without pictures: what a spreadsheet or a data frame reads.
+
+    Parameters
+    ----------
+    path : path
+        An existing file is replaced, whole or not at all.
+    rows : list of dict
+    """
     columns = ["scene", "system", "method", "options", "tuned", "snr", "run", *usual_names()]
     columns += [f"lee_{name}" for name in usual_names()] + ["seconds", "n_iter", "status", "error"]
     text = io.StringIO(newline="")

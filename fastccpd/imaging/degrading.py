@@ -1,17 +1,24 @@
 """What the two sensors make of a scene: the degraded images, and noise on them."""
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..model.checks import as_count, as_cube, as_number, working_dtype
 from ..model.degradation import Degradation
+
+if TYPE_CHECKING:
+    from ..model.result import FusionResult
 
 # Noise is drawn, and norms are summed, this many values at a time.
 _SLAB = 1 << 18
 
 
-def degrade(sri, degradation):
+def degrade(
+    sri: "ArrayLike | FusionResult", degradation: Degradation
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """The hyperspectral and the multispectral image of a scene, without noise.
 
     ``HSI = SRI x1 P1 x2 P2`` and ``MSI = SRI x3 PM``.
@@ -21,6 +28,7 @@ def degrade(sri, degradation):
     sri : (I, J, K) array or FusionResult
         Any real dtype and layout; never modified. A result is rendered row by row, and never whole.
     degradation : Degradation
+        The operators P1, P2 and PM.
 
     Returns
     -------
@@ -37,9 +45,8 @@ def degrade(sri, degradation):
     ((6, 5, 40), (24, 20, 6))
     """
     rendered = hasattr(sri, "render")  # by how it behaves: to import the class would load the kernels
-    if not rendered:
-        sri = as_cube(sri, "sri")
-    shape, dtype = sri.shape, sri.dtype if rendered else working_dtype(sri)
+    image: Any = sri if rendered else as_cube(sri, "sri")
+    shape, dtype = image.shape, image.dtype if rendered else working_dtype(image)
     if not isinstance(degradation, Degradation):
         raise TypeError(f"degradation: got {type(degradation).__name__}; a fastccpd.Degradation is needed")
     axes = zip(("rows", "columns", "bands"), shape, ("P1", "P2", "PM"), degradation.sri_shape, strict=True)
@@ -52,7 +59,7 @@ def degrade(sri, degradation):
     # One fine row at a time: blurred along its columns, then added to the few coarse rows that see it. No copy of the
     # scene is made, and the order of the sums does not depend on its size or on threads.
     for i in range(shape[0]):
-        row = sri.render(rows=slice(i, i + 1))[0] if rendered else sri[i]
+        row = image.render(rows=slice(i, i + 1))[0] if rendered else image[i]
         row = np.ascontiguousarray(row, dtype=np.float64)
         msi[i] = (degradation.PM @ row.T).T
         blurred = degradation.P2 @ row
@@ -61,15 +68,19 @@ def degrade(sri, degradation):
     return hsi.astype(dtype, copy=False), msi
 
 
-def add_noise(cube, snr_db, rng, per_band=False):
+def add_noise(
+    cube: ArrayLike, snr_db: float, rng: int | np.random.Generator, per_band: bool = False
+) -> NDArray[np.floating]:
     """A noisy copy of an image: white Gaussian noise of the given signal-to-noise ratio; negative values are kept.
 
     Parameters
     ----------
     cube : (rows, columns, bands) array
+        Any real dtype and layout; never modified.
     snr_db : float
         The noise has the variance  mean(cube²) / 10^(snr_db/10). Infinity adds none.
     rng : int or numpy.random.Generator
+        The same number draws the same noise.
     per_band : bool
         False: one variance for the whole image. True: one for each band, which then has this ratio itself.
 
@@ -109,8 +120,17 @@ def add_noise(cube, snr_db, rng, per_band=False):
     return noisy
 
 
-def as_generator(rng):
-    """`rng` as a Generator: itself, or one seeded with this number."""
+def as_generator(rng: int | np.random.Generator) -> np.random.Generator:
+    """`rng` as a Generator: itself, or one seeded with this number.
+
+    Parameters
+    ----------
+    rng : int or numpy.random.Generator
+
+    Returns
+    -------
+    numpy.random.Generator
+    """
     if isinstance(rng, np.random.Generator):
         return rng
     return np.random.default_rng(as_count(rng, "rng", least=0))

@@ -6,7 +6,10 @@ houses; the cover of a pixel sums to one, edges are about a pixel soft, and one 
 and texture.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 
 def _bump(wavelengths, centre, width):
@@ -91,19 +94,59 @@ _SPECTRA = {
 _FIELDS = ("crop", "soil", "grain")
 
 
-def kinds_of(materials):
-    """What each of `materials` materials is: every kind once, then more of what grows in fields."""
+def kinds_of(materials: int) -> list[str]:
+    """What each of so many materials is: every kind once, then more of what grows in fields.
+
+    Parameters
+    ----------
+    materials : int
+
+    Returns
+    -------
+    list of str
+    """
     more = max(0, materials - len(_SPECTRA))
     return [*_SPECTRA, *(_FIELDS[m % len(_FIELDS)] for m in range(more))][:materials]
 
 
-def spectrum(kind, wavelengths, generator):
-    """The reflectance of a material at `wavelengths`, in nm; no two draws are quite alike."""
+def spectrum(kind: str, wavelengths: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+    """The reflectance of a material; no two draws are quite alike.
+
+    Parameters
+    ----------
+    kind : str
+        One of those of `kinds_of`.
+    wavelengths : (bands,) array
+        In nm.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    (bands,) array
+        In [0, 1].
+    """
     return _SPECTRA[kind](wavelengths, generator)
 
 
-def maps(shape, kinds, generator):
-    """The part of every pixel that each material covers, (rows, columns, materials), and the shade, (rows, columns)."""
+def maps(
+    shape: tuple[int, ...], kinds: Sequence[str], generator: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The maps of a landscape: fields, and the wood, roads, roofs and river that lie on them.
+
+    Parameters
+    ----------
+    shape : (rows, columns)
+    kinds : sequence of str
+        The materials, as of `kinds_of`.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    cover : (rows, columns, materials) array
+        The part of every pixel that each material covers.
+    shade : (rows, columns) array
+        What the light on every pixel is multiplied by.
+    """
     # Imported here: it takes longer to import than everything else of this package.
     from scipy.ndimage import gaussian_filter
 

@@ -17,7 +17,11 @@ fits.
 Two conventions are published, and `preset` has both: they differ in width, phase and normalisation.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..model.checks import as_choice, as_count, as_number
@@ -35,7 +39,15 @@ _PRESETS = {
 }
 
 
-def gaussian(shape, ratio, kernel=None, sigma=None, phase=None, boundary="periodic", normalise=True):
+def gaussian(
+    shape: Sequence[int],
+    ratio: int,
+    kernel: int | None = None,
+    sigma: float | None = None,
+    phase: float | None = None,
+    boundary: str = "periodic",
+    normalise: bool = True,
+) -> tuple[sparse.csr_array, sparse.csr_array]:
     """The operators of a Gaussian blur decimated by `ratio`.
 
     Parameters
@@ -43,7 +55,7 @@ def gaussian(shape, ratio, kernel=None, sigma=None, phase=None, boundary="period
     shape : (I, J)
         Rows and columns of the fine image; they need not be equal, nor multiples of `ratio`.
     ratio : int
-        Fine pixels a coarse pixel, in each direction.
+        Fine pixels per coarse pixel, in each direction.
     kernel : int, optional
         Number of taps: odd for a whole phase, even for a half one. None: 9 or 10.
     sigma : float, optional
@@ -52,6 +64,7 @@ def gaussian(shape, ratio, kernel=None, sigma=None, phase=None, boundary="period
         Where the centre of the first coarse pixel lies among the fine ones: a multiple of one half, 0 to ratio - 1.
         (ratio - 1) / 2 is the middle of the block of fine pixels that the coarse one covers. None: ratio - 1.
     boundary : "periodic", "reflect" or "zero"
+        What lies outside the picture: the picture again, its mirror image, or nothing.
     normalise : bool
         True makes the taps sum to exactly one; False leaves them samples of the Gaussian density.
 
@@ -82,10 +95,13 @@ def gaussian(shape, ratio, kernel=None, sigma=None, phase=None, boundary="period
         if phase >= size - 0.5:
             raise ValueError(f"shape: {size} {name}, but the first kept is number {phase:g}; more are needed")
     taps = _taps(kernel, sigma, normalise)
-    return tuple(_operator(size, ratio, phase, taps, boundary) for size in (rows, columns))
+    P1, P2 = (_operator(size, ratio, phase, taps, boundary) for size in (rows, columns))
+    return P1, P2
 
 
-def preset(name, shape, PM=None, ratio=4):
+def preset(
+    name: str, shape: Sequence[int], PM: "ArrayLike | sparse.sparray | None" = None, ratio: int = 4
+) -> Degradation:
     """A published degradation, whole.
 
     Parameters
@@ -99,6 +115,7 @@ def preset(name, shape, PM=None, ratio=4):
     PM : (K_M, K) matrix, optional
         None: `landsat(K)`.
     ratio : int
+        Fine pixels per coarse pixel, in each direction.
 
     Returns
     -------
@@ -113,9 +130,11 @@ def preset(name, shape, PM=None, ratio=4):
     options = _PRESETS[as_choice(name, "name", tuple(_PRESETS))]
     rows, columns, bands = _sizes(shape, 3, "(rows, columns, bands)")
     P1, P2 = gaussian((rows, columns), ratio, **options(as_count(ratio, "ratio")))
-    degradation = Degradation(P1, P2, landsat(bands) if PM is None else PM)
-    if degradation.PM.shape[1] != bands:
-        raise ValueError(f"PM: maps from {degradation.PM.shape[1]} bands, but shape has {bands}; they must agree")
+    response: Any = landsat(bands) if PM is None else PM
+    degradation = Degradation(P1, P2, response)
+    seen = degradation.sri_shape[2]
+    if seen != bands:
+        raise ValueError(f"PM: maps from {seen} bands, but shape has {bands}; they must agree")
     return degradation
 
 

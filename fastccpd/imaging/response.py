@@ -12,10 +12,12 @@ The order of the centres is never used: those of real spectrometers go backwards
 """
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..formats import check_text
@@ -29,11 +31,24 @@ LARGEST_TABLE = 1 << 24
 
 _FWHM = np.sqrt(8.0 * np.log(2.0))
 
+#: A tabulated response: for each band its wavelengths, and the response there.
+Curves: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike]]
 
-def landsat(n_bands):
+
+def landsat(n_bands: int) -> sparse.csr_array:
     """PM of a Landsat-like sensor for `n_bands` bands spread evenly over 400 to 2500 nm.
 
     Real band centres play no part: this is the convention of published experiments, for any AVIRIS scene.
+
+    Parameters
+    ----------
+    n_bands : int
+        Bands of the hyperspectral image, at least 36.
+
+    Returns
+    -------
+    PM : (6, n_bands) scipy.sparse.csr_array
+        Each row sums to one.
 
     Examples
     --------
@@ -52,7 +67,7 @@ def landsat(n_bands):
         ) from None
 
 
-def response_from_groups(groups, n_bands):
+def response_from_groups(groups: "Iterable[slice | ArrayLike]", n_bands: int) -> sparse.csr_array:
     """PM whose rows average groups of bands.
 
     Parameters
@@ -61,6 +76,7 @@ def response_from_groups(groups, n_bands):
         For each multispectral band the 0-based bands it averages: a slice, a range, a sequence of numbers, or a boolean
         mask of length `n_bands`.
     n_bands : int
+        Bands of the hyperspectral image.
 
     Returns
     -------
@@ -80,7 +96,7 @@ def response_from_groups(groups, n_bands):
     return _averages(members, n_bands)
 
 
-def response_from_edges(edges, wavelengths):
+def response_from_edges(edges: Mapping | Iterable, wavelengths: ArrayLike) -> sparse.csr_array:
     """PM whose rows average the bands with centres between two edges, both included.
 
     Parameters
@@ -107,7 +123,7 @@ def response_from_edges(edges, wavelengths):
     try:
         limits = np.array(list(pairs), dtype=np.float64)
     except (TypeError, ValueError):
-        limits = np.empty(0)
+        limits = np.empty((0, 0))
     if limits.ndim != 2 or limits.shape[1] != 2 or not (limits[:, 0] <= limits[:, 1]).all():
         raise ValueError(f"edges: got {edges!r}; pairs (low, high) with low <= high are needed")
     members = []
@@ -121,7 +137,13 @@ def response_from_edges(edges, wavelengths):
     return _averages(members, len(centres))
 
 
-def response_from_table(table, wavelengths, bands=None, fwhm=None, coverage=0.5):
+def response_from_table(
+    table: str | PathLike | Curves,
+    wavelengths: ArrayLike,
+    bands: Iterable[str] | None = None,
+    fwhm: ArrayLike | None = None,
+    coverage: float = 0.5,
+) -> sparse.csr_array:
     """PM from a measured spectral response and real band centres.
 
     Parameters
@@ -179,14 +201,19 @@ def response_from_table(table, wavelengths, bands=None, fwhm=None, coverage=0.5)
     return sparse.csr_array(weights)
 
 
-def read_response(path):
-    """The bands of a tabulated spectral response: {name: (wavelengths, response)}.
+def read_response(path: str | PathLike) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """The bands of a tabulated spectral response.
 
     Parameters
     ----------
     path : path
         A csv file with a header, either "long" with columns band, wavelength_nm, response, or "wide" with a column
-        wavelength_nm and one column a band.
+        wavelength_nm and one column per band.
+
+    Returns
+    -------
+    dict of name to (wavelengths, response)
+        Two arrays for each band, as `response_from_table` takes them.
     """
     header, rows = _read_csv(path)
     if {"band", "wavelength_nm", "response"} <= set(header):
@@ -199,22 +226,29 @@ def read_response(path):
     else:
         raise ValueError(
             f"{path}: got columns {', '.join(header)}; band, wavelength_nm, response are needed, or wavelength_nm and "
-            "one column a band"
+            "one column per band"
         )
     curves = {}
     for name, wavelength, response in samples:
         curves.setdefault(name, []).append((_number(wavelength, path), _number(response, path)))
-    return {name: tuple(np.array(curve).T) for name, curve in curves.items()}
+    columns = {name: np.array(curve, dtype=np.float64).T for name, curve in curves.items()}
+    return {name: (samples, response) for name, (samples, response) in columns.items()}
 
 
-def read_edges(path, sensor):
-    """The band edges of one sensor: {band: (low, high)}.
+def read_edges(path: str | PathLike, sensor: str) -> dict[str, tuple[float, float]]:
+    """The band edges of one sensor.
 
     Parameters
     ----------
     path : path
         A csv file with the columns sensor, band, low_nm, high_nm.
     sensor : str
+        Its name in that file.
+
+    Returns
+    -------
+    dict of band to (low, high)
+        As `response_from_edges` takes it.
     """
     header, rows = _read_csv(path)
     columns = ("sensor", "band", "low_nm", "high_nm")

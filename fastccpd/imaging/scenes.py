@@ -12,6 +12,7 @@ rank is the number of materials.
 
 import difflib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ class Pair:
         return f"<Pair {self.provenance['name']}: reference {' and MSI '.join(sizes)}>"
 
 
-def names():
+def names() -> tuple[str, ...]:
     """The names that `load` takes."""
     return tuple(FILES)
 
@@ -107,7 +108,7 @@ def files_read(name, folder=None):
     return [file for part in (own, "wavelengths") for file in sorted((folder / part).glob("*"))]
 
 
-def load(name, folder=None, crop_to=None):
+def load(name: str, folder: str | os.PathLike | None = None, crop_to: int | None = None) -> Scene:
     """A benchmark scene.
 
     Parameters
@@ -155,7 +156,7 @@ def load(name, folder=None, crop_to=None):
     return Scene(np.ascontiguousarray(cube, dtype=np.float64), wavelengths, labels, _provenance(name, file, source))
 
 
-def load_pair(name="paris", folder=None, normalise=True):
+def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, normalise: bool = True) -> Pair:
     """A scene seen by a hyperspectral and a multispectral sensor at the same resolution.
 
     Parameters
@@ -190,10 +191,10 @@ def load_pair(name="paris", folder=None, normalise=True):
         images = [image / np.quantile(image, 0.999, axis=(0, 1)) for image in images]
     reference, msi = (np.ascontiguousarray(image, dtype=np.float64) for image in images)
     provenance = scene.provenance | {"sensor": "EO-1 Hyperion and EO-1 ALI", "normalised": bool(normalise)}
-    return Pair(reference, msi, scene.wavelengths, variable(beside, "R", (9, 128)), provenance)
+    return Pair(reference, msi, np.asarray(scene.wavelengths), _variable(beside, "R", (9, 128)), provenance)
 
 
-def synthetic(shape, materials=5, rng=0):
+def synthetic(shape: Sequence[int], materials: int = 5, rng: int | np.random.Generator = 0) -> Scene:
     """A synthetic landscape.
 
     Parameters

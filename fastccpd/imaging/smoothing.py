@@ -9,6 +9,7 @@ the last bit. The moments are taken of the band less its mid-range, so that v do
 """
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..model.checks import as_choice, as_count, as_cube, working_dtype
 
@@ -22,12 +23,15 @@ _TINY = np.finfo(np.float64).tiny
 _PADDING = {"reflect": "symmetric", "zero": "constant"}
 
 
-def lee(cube, window=3, noise=None, boundary="reflect"):
+def lee(
+    cube: ArrayLike, window: int = 3, noise: ArrayLike | None = None, boundary: str = "reflect"
+) -> NDArray[np.floating]:
     """Smooth each band where it varies no more than the noise, and leave it where it varies more.
 
     Parameters
     ----------
     cube : (rows, columns, bands) array
+        Any real dtype and layout; never modified.
     window : int
         Side of the square window in pixels, odd.
     noise : float or (bands,) array, optional

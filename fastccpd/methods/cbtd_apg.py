@@ -99,8 +99,8 @@ class CBTDAPG(Method):
         began = time.perf_counter()
         scale = self.scale or robust_maximum(problem.msi, problem.hsi)
         iterates = _Iterates(_Objective(problem, scale, self), problem.sri_shape, self.rank, rng)
-        outcome = run(iterates.advance, lambda: iterates.cost() * scale**2, max_iter=self.max_iter, began=began,
-                      callback=callback, time_limit=time_limit, tol=self.tol)  # fmt: skip
+        limits = {"max_iter": self.max_iter, "began": began, "time_limit": time_limit, "tol": self.tol}
+        outcome = run(iterates.advance, lambda: iterates.cost() * scale**2, callback=callback, **limits)
         maps, basis = iterates.S.astype(problem.dtype, copy=False), (iterates.C * scale).astype(problem.dtype)
         image = spectra(maps, basis)
         return Solution(**vars(outcome), image=image)

@@ -33,12 +33,12 @@ class Option:
     text: str = ""
 
 
-def sections(cls: type) -> dict[str, str]:
-    """The sections of a class's own docstring by title; the description before the first has the title "".
+def sections(docstring: str | None) -> dict[str, str]:
+    """The sections of a docstring by title; the description before the first has the title "".
 
     Parameters
     ----------
-    cls : type
+    docstring : str or None
 
     Returns
     -------
@@ -48,10 +48,10 @@ def sections(cls: type) -> dict[str, str]:
     --------
     >>> from fastccpd import methods
     >>> from fastccpd.methods.documentation import sections
-    >>> list(sections(methods.SCOTT))
+    >>> list(sections(methods.SCOTT.__doc__))
     ['', 'Parameters', 'Notes', 'References']
     """
-    text = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
+    text = inspect.cleandoc(docstring or "")
     description, *rest = re.split(r"^(\w[\w ]*)\n-{3,}$", text, flags=re.MULTILINE)
     found = {"": description.strip()}
     for title, body in zip(rest[::2], rest[1::2], strict=True):
@@ -80,14 +80,23 @@ def options(cls: type[Method]) -> dict[str, Option]:
     """
     known = {}
     for base in reversed(cls.__mro__):
-        known |= _entries(sections(base).get("Parameters", ""))
+        known |= entries(sections(base.__doc__).get("Parameters", ""))
     return {field.name: Option(field.name, field.default, *known.get(field.name, ())) for field in fields(cls)}
 
 
-def _entries(text):
-    """{name: (type, text)} of a section of parameters."""
+def entries(section: str) -> dict[str, tuple[str, str]]:
+    """The entries of a section of parameters.
+
+    Parameters
+    ----------
+    section : str
+
+    Returns
+    -------
+    dict of name to (type, text)
+    """
     found = {}
-    for entry in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
+    for entry in re.split(r"^(?=\S)", section, flags=re.MULTILINE):
         head, _, body = entry.partition("\n")
         names, _, kind = head.partition(" : ")
         said = " ".join(textwrap.dedent(body).split())

@@ -107,8 +107,8 @@ class HySure(Method):
         E = self._subspace(np.divide(problem.hsi, scale, dtype=np.float64).reshape(-1, K))
         admm = _ADMM(problem, blur, E, scale, self)
 
-        outcome = run(admm.iterate, lambda: admm.misfit() * scale**2, max_iter=self.max_iter, began=began,
-                      callback=callback, time_limit=time_limit)  # fmt: skip
+        limits = {"max_iter": self.max_iter, "began": began, "time_limit": time_limit}
+        outcome = run(admm.iterate, lambda: admm.misfit() * scale**2, callback=callback, **limits)
         X = admm.X
         image = spectra(X.astype(problem.dtype, copy=False), (E * scale).astype(problem.dtype))
         return Solution(**vars(outcome), image=image)

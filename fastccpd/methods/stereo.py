@@ -95,8 +95,8 @@ class Stereo(Method):
         def advance():
             factors[:] = sweep(*factors)
 
-        outcome = run(advance, lambda: sweep.cost(*factors), max_iter=self.max_iter, began=began, callback=callback,
-                      time_limit=time_limit)  # fmt: skip
+        limits = {"max_iter": self.max_iter, "began": began, "time_limit": time_limit}
+        outcome = run(advance, lambda: sweep.cost(*factors), callback=callback, **limits)
         return Solution(**vars(outcome), factors=Factors(*factors))
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):

@@ -1,8 +1,11 @@
 """Colour from a cube: which bands are red, green and blue, and how they are stretched."""
 
-import numpy as np
+from collections.abc import Sequence
 
-from .images import as_bands, as_centres, as_image, display_step, percentiles, shape_of, shown
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .images import Image, as_bands, as_centres, as_image, display_step, percentiles, shape_of, shown
 from .page import GREY
 
 RGB_NM = (650.0, 550.0, 450.0)
@@ -11,12 +14,23 @@ RGB_NM = (650.0, 550.0, 450.0)
 _SAME_COLOUR = 75.0
 
 
-def rgb_bands(cube, wavelengths=None):
+def rgb_bands(cube: Image, wavelengths: ArrayLike | None = None) -> tuple[int, ...]:
     """The three bands of a composite, red first: those nearest to 650, 550 and 450 nm.
 
     A band that holds no picture (constant, or mostly NaN) or whose wavelength is NaN is passed over for the next
     nearest. Without wavelengths, or where one of the three colours is out of the sensor's range, the middle bands of
     the last, second and first third of the spectrum are taken.
+
+    Parameters
+    ----------
+    cube : (rows, columns, bands) array or FusionResult
+    wavelengths : (bands,) array, optional
+        Band centres in nm, in any order.
+
+    Returns
+    -------
+    tuple of three int
+        Indices, from 0.
 
     Examples
     --------
@@ -53,15 +67,35 @@ def rgb_bands(cube, wavelengths=None):
     return tuple(nearest(by_wavelength[np.argsort(np.abs(places - third), kind="stable")]) for third in thirds)
 
 
-def rgb_limits(cube, bands, *, missing=None):
-    """The 2nd and the 98th percentile of each of three bands, (3, 2): what `rgb` makes 0 and 1."""
+def rgb_limits(cube: Image, bands: Sequence[int], *, missing: ArrayLike | None = None) -> NDArray[np.float64]:
+    """The 2nd and the 98th percentile of each of three bands: what `rgb` makes 0 and 1.
+
+    Parameters
+    ----------
+    cube : (rows, columns, bands) array or FusionResult
+    bands : three indices
+        From 0.
+    missing : (rows, columns) bool array, optional
+        Pixels that do not count, as those with NaN do not.
+
+    Returns
+    -------
+    (3, 2) array
+    """
     cube = as_image(cube, "cube")
     step = display_step(shape_of(cube))
     channels = shown(cube, bands, step, missing)
     return np.array([percentiles(channels[:, :, n], (2.0, 98.0)) for n in range(3)])
 
 
-def rgb(cube, wavelengths=None, *, bands=None, limits=None, missing=None):
+def rgb(
+    cube: Image,
+    wavelengths: ArrayLike | None = None,
+    *,
+    bands: Sequence[int] | None = None,
+    limits: ArrayLike | None = None,
+    missing: ArrayLike | None = None,
+) -> NDArray[np.float64]:
     """A colour picture of a cube.
 
     Parameters
@@ -91,11 +125,11 @@ def rgb(cube, wavelengths=None, *, bands=None, limits=None, missing=None):
     ((101, 1, 3), [0.0, 0.0, 0.5, 1.0, 1.0])
     """
     cube = as_image(cube, "cube")
-    bands = rgb_bands(cube, wavelengths) if bands is None else as_bands(bands, shape_of(cube)[2], count=3)
-    limits = rgb_limits(cube, bands, missing=missing) if limits is None else np.asarray(limits, dtype=np.float64)
-    if limits.shape != (3, 2):
-        raise ValueError(f"limits: got shape {limits.shape}; (3, 2), a low and a high value a channel, is needed")
-    return stretched(shown(cube, bands, 1, missing), limits)
+    chosen = rgb_bands(cube, wavelengths) if bands is None else as_bands(bands, shape_of(cube)[2], count=3)
+    ends = rgb_limits(cube, chosen, missing=missing) if limits is None else np.asarray(limits, dtype=np.float64)
+    if ends.shape != (3, 2):
+        raise ValueError(f"limits: got shape {ends.shape}; (3, 2), a low and a high value for each channel, is needed")
+    return stretched(shown(cube, chosen, 1, missing), ends)
 
 
 def channels_of(image, centres, missing):

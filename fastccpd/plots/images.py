@@ -3,13 +3,21 @@
 Numpy only: nothing is drawn here. Blocks are float64, with NaN for what is missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..imaging import metrics
 from ..model.checks import as_count, as_cube
 from ..model.result import FusionResult
+
+#: What a picture may be of: a cube (rows, columns, bands), or a result.
+Image: TypeAlias = ArrayLike | FusionResult
+
+#: One array of wavelengths for all images, or one by the name of each.
+Wavelengths: TypeAlias = ArrayLike | Mapping[str, ArrayLike | None]
 
 _MOST_SIDE = 1500
 
@@ -17,21 +25,53 @@ _MOST_SIDE = 1500
 _BLOCK = 1 << 22
 
 
-def shape_of(image):
-    """(rows, columns, bands) of an image; a result is not rendered for it."""
+def shape_of(image: np.ndarray | FusionResult) -> tuple[int, ...]:
+    """(rows, columns, bands) of an image; a result is not rendered for it.
+
+    Parameters
+    ----------
+    image : array or FusionResult
+
+    Returns
+    -------
+    tuple of int
+    """
     return image.shape
 
 
-def display_step(shape):
-    """Every how many pixels a picture of this shape is shown: 1 up to 1500 a side."""
+def display_step(shape: Sequence[int]) -> int:
+    """Every how many pixels an image is shown: every one up to 1500 on a side.
+
+    Parameters
+    ----------
+    shape : (rows, columns, …)
+
+    Returns
+    -------
+    int
+    """
     return max(1, -(-max(shape[:2]) // _MOST_SIDE))
 
 
-def band_name(band, wavelengths=None, count=None):
-    """What a label calls a band: its number from 1, and its wavelength where known."""
+def band_name(band: int, wavelengths: ArrayLike | None = None, count: int | None = None) -> str:
+    """What a label calls a band: its number from 1, and its wavelength where known.
+
+    Parameters
+    ----------
+    band : int
+        Its index, from 0.
+    wavelengths : (bands,) array, optional
+        In nm.
+    count : int, optional
+        How many bands the image has; None: as many as there are wavelengths.
+
+    Returns
+    -------
+    str
+    """
     if wavelengths is None:
         return f"band {band + 1}"
-    centres = as_centres(wavelengths, len(wavelengths) if count is None else count)
+    centres = as_centres(wavelengths, np.size(wavelengths) if count is None else count)
     return f"band {band + 1} ({centres[band]:.0f} nm)"
 
 

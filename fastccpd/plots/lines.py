@@ -1,15 +1,27 @@
 """Curves: the spectra of pixels, the cost of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .images import as_images, as_pixels, block_of, centres_by_name, common_bands, shape_of
+from ..model.result import FusionResult, Trace
+from .images import Image, Wavelengths, as_images, as_pixels, block_of, centres_by_name, common_bands, shape_of
 from .page import figure, label, legend, log_axis, matplotlib_module, system_style, without_surplus
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def spectra(cubes, pixels, wavelengths=None, *, faint=(), quantity="value"):
-    """The spectra of picked pixels, a panel each.
+
+def spectra(
+    cubes: Mapping[str, Image],
+    pixels: Iterable[tuple[int, int]],
+    wavelengths: Wavelengths | None = None,
+    *,
+    faint: Collection[str] = (),
+    quantity: str = "value",
+) -> "Figure":
+    """The spectra of picked pixels, one panel for each.
 
     Lines run in the order of wavelengths, whatever the order of the bands, and break at gaps of more than three typical
     spacings: removed bands are not drawn over. The first cube's line is wide and lies on top.
@@ -32,29 +44,30 @@ def spectra(cubes, pixels, wavelengths=None, *, faint=(), quantity="value"):
     matplotlib.figure.Figure
     """
     cubes = as_images(cubes, "cubes")
-    centres = centres_by_name(wavelengths, cubes)
+    centres, axis = centres_by_name(wavelengths, cubes), "wavelength (nm)"
     if any(known is None for known in centres.values()):
-        count, centres = common_bands(cubes), dict.fromkeys(cubes)
-    axis = "wavelength (nm)" if centres[next(iter(cubes))] is not None else f"band (1 to {count})"
+        centres, axis = dict.fromkeys(cubes), f"band (1 to {common_bands(cubes)})"
     first = shape_of(next(iter(cubes.values())))
-    pixels = as_pixels(pixels, first)
-    columns = min(2, len(pixels))
-    rows = -(-len(pixels) // columns)
+    places = as_pixels(pixels, first)
+    columns = min(2, len(places))
+    rows = -(-len(places) // columns)
     drawn, axes = figure(rows, columns, height=2.1 * rows + 0.2)
-    panels = without_surplus(axes, len(pixels))
-    for number, (one, pixel) in enumerate(zip(panels, pixels, strict=True), start=1):
-        handles = [_spectrum_line(one, _spectrum(image, pixel, first), centres[name], n, name in faint)
-                   for n, (name, image) in enumerate(cubes.items())]  # fmt: skip
+    panels, handles = without_surplus(axes, len(places)), []
+    for number, (one, pixel) in enumerate(zip(panels, places, strict=True), start=1):
+        handles = [
+            _spectrum_line(one, _spectrum(image, pixel, first), centres[name], n, name in faint)
+            for n, (name, image) in enumerate(cubes.items())
+        ]
         _fit_height(one, [line for line, name in zip(handles, cubes, strict=True) if name not in faint])
-        below = number + columns > len(pixels)
-        label(one, title=f"pixel {number}: row {pixel[0]}, column {pixel[1]}", x=axis if below else None,
-              y=quantity if number % columns == 1 % columns else None)  # fmt: skip
+        lowest, leftmost = number + columns > len(places), number % columns == 1 % columns
+        title = f"pixel {number}: row {pixel[0]}, column {pixel[1]}"
+        label(one, title=title, x=axis if lowest else None, y=quantity if leftmost else None)
         one.grid(alpha=0.3, linewidth=0.5)
     legend(drawn, handles, cubes)
     return drawn
 
 
-def convergence(runs):
+def convergence(runs: FusionResult | Trace | Mapping[str, FusionResult | Trace]) -> "Figure":
     """The cost on a log axis, against iterations and against seconds, from the starting point on.
 
     Parameters

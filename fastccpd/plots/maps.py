@@ -1,10 +1,16 @@
 """Pictures of scenes: colour composites, bands, residuals, spectral angles, and all of them for several systems."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..model.shapes import size_name
 from .composite import channel_names, channels_of, stretched
 from .images import (
+    Image,
+    Wavelengths,
     angles_between,
     as_bands,
     as_image,
@@ -31,8 +37,18 @@ from .panels import (
     sides,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def composites(images, wavelengths=None, *, reference=None, pixels=None, missing=None):
+
+def composites(
+    images: Mapping[str, Image],
+    wavelengths: Wavelengths | None = None,
+    *,
+    reference: str | None = None,
+    pixels: Iterable[tuple[int, int]] | None = None,
+    missing: ArrayLike | None = None,
+) -> "Figure":
     """Colour pictures side by side.
 
     Images with as many bands as the reference show its bands, stretched by its percentiles; any other (a multispectral
@@ -41,6 +57,7 @@ def composites(images, wavelengths=None, *, reference=None, pixels=None, missing
     Parameters
     ----------
     images : dict of name to image
+        Cubes or results; their pixels and bands may differ.
     wavelengths : (bands,) array, or dict of name to array, optional
         One array is that of the images with as many bands.
     reference : str, optional
@@ -73,7 +90,15 @@ def composites(images, wavelengths=None, *, reference=None, pixels=None, missing
     return drawn
 
 
-def bands(images, band, *, wavelengths=None, reference=None, missing=None, quantity="value"):
+def bands(
+    images: Mapping[str, Image],
+    band: int,
+    *,
+    wavelengths: ArrayLike | None = None,
+    reference: str | None = None,
+    missing: ArrayLike | None = None,
+    quantity: str = "value",
+) -> "Figure":
     """One band of several images side by side, on the scale of the reference.
 
     Parameters
@@ -87,6 +112,7 @@ def bands(images, band, *, wavelengths=None, reference=None, missing=None, quant
     reference : str, optional
         Whose 2nd and 98th percentile bound the scale; None: the first.
     missing : (rows, columns) bool array, optional
+        Pixels to draw grey, as those with NaN are.
     quantity : str
         What the values are, for the colour bar.
 
@@ -103,17 +129,30 @@ def bands(images, band, *, wavelengths=None, reference=None, missing=None, quant
     return _maps(pictures, images, scale)
 
 
-def residuals(estimates, reference, band, *, wavelengths=None, missing=None, quantity="value"):
+def residuals(
+    estimates: Mapping[str, Image],
+    reference: Image,
+    band: int | Sequence[int],
+    *,
+    wavelengths: ArrayLike | None = None,
+    missing: ArrayLike | None = None,
+    quantity: str = "value",
+) -> "Figure":
     """Residuals of one or several bands, estimate − reference, on one symmetric scale.
 
     Parameters
     ----------
     estimates : dict of name to image
     reference : image
+        Of the shape of the estimates.
     band : int or sequence of ints
         From 0. Several: a panel for each estimate and band.
-    wavelengths, missing, quantity
-        As in `bands`.
+    wavelengths : (bands,) array, optional
+        In nm, for the label.
+    missing : (rows, columns) bool array, optional
+        Pixels to draw grey, as those with NaN are.
+    quantity : str
+        What the values are, for the colour bar.
 
     Returns
     -------
@@ -133,14 +172,16 @@ def residuals(estimates, reference, band, *, wavelengths=None, missing=None, qua
     return _maps(pictures, sources, residual_scale(pictures.values(), f"estimate − reference\n{quantity}{place}"))
 
 
-def sam_maps(estimates, reference, *, missing=None):
+def sam_maps(estimates: Mapping[str, Image], reference: Image, *, missing: ArrayLike | None = None) -> "Figure":
     """The spectral angle to the reference at every pixel, in degrees.
 
     Parameters
     ----------
     estimates : dict of name to image
     reference : image
+        Of the shape of the estimates.
     missing : (rows, columns) bool array, optional
+        Pixels to draw grey, as those with NaN are.
 
     Returns
     -------
@@ -151,7 +192,14 @@ def sam_maps(estimates, reference, *, missing=None):
     return _maps(pictures, estimates, angle_scale(pictures.values(), "spectral angle (degrees)"))
 
 
-def uncertainty(deviation, estimate=None, reference=None, *, missing=None, quantity="units of the image"):
+def uncertainty(
+    deviation: ArrayLike,
+    estimate: Image | None = None,
+    reference: Image | None = None,
+    *,
+    missing: ArrayLike | None = None,
+    quantity: str = "units of the image",
+) -> "Figure":
     """The expected error of every pixel; beside it, where the truth is known, the error that there is.
 
     Parameters
@@ -161,6 +209,7 @@ def uncertainty(deviation, estimate=None, reference=None, *, missing=None, quant
     estimate, reference : image, optional
         The result and the truth: both, or neither.
     missing : (rows, columns) bool array, optional
+        Pixels to draw grey, as those with NaN are.
     quantity : str
         What the values are, for the colour bar.
 
@@ -182,7 +231,15 @@ def uncertainty(deviation, estimate=None, reference=None, *, missing=None, quant
     return _maps(pictures, images, angle_scale(pictures.values(), f"root mean square over bands\n{quantity}"))
 
 
-def comparison(panels, reference_band=None, *, band_label="band", quantity="value", title=None, missing=None):
+def comparison(
+    panels: Sequence[Mapping[str, Any]],
+    reference_band: ArrayLike | None = None,
+    *,
+    band_label: str = "band",
+    quantity: str = "value",
+    title: str | None = None,
+    missing: ArrayLike | None = None,
+) -> "Figure":
     """Systems side by side, one column each: a band, its residual, the map of spectral angles.
 
     Parameters
@@ -197,6 +254,7 @@ def comparison(panels, reference_band=None, *, band_label="band", quantity="valu
     title : str, optional
         Above all columns.
     missing : (rows, columns) bool array, optional
+        Pixels to draw grey, as those with NaN are.
 
     Returns
     -------
@@ -231,12 +289,12 @@ def comparison(panels, reference_band=None, *, band_label="band", quantity="valu
 
 
 def _columns(panels, before):
-    """A figure of three rows and a column a panel, named, with columns before them; and how high a picture is."""
+    """A figure of three rows and a column for each panel, named; and how high a picture is."""
     columns = before + len(panels)
     side, high = sides(np.shape(panels[0]["band"]), min(1.7, max(0.89, (PAGE_LENGTH - 1.4) / columns - 0.08)))
     high = max(0.9, high)
-    titles, notes = ([wrap(str(panel.get(key, "")), side, size) for panel in panels]
-                     for key, size in (("title", TITLE_SIZE), ("note", LABEL_SIZE)))  # fmt: skip
+    titles = [wrap(str(panel.get("title", "")), side, TITLE_SIZE) for panel in panels]
+    notes = [wrap(str(panel.get("note", "")), side, LABEL_SIZE) for panel in panels]
     height = 3.0 * (high + 0.1) + sum(lines_high(texts) for texts in (titles, notes) if any(texts))
     drawn, axes = figure(3, columns, width=1.4 + columns * (side + 0.08), height=height)
     for column, name, note in zip(axes.T[before:], titles, notes, strict=True):

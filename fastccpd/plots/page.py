@@ -6,12 +6,20 @@ matplotlib is asked for here alone, by name and when something is drawn.
 import importlib
 import io
 import textwrap
+from collections.abc import Iterable, Sequence
+from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..model.checks import as_count
 from ..model.files import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -30,8 +38,18 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _LINES = ("-", "--", "-.", ":")
 
 
-def system_style(index):
+def system_style(index: int) -> dict[str, str]:
     """How the line of a system is drawn: colour, marker and line style, all three different from its neighbours'.
+
+    Parameters
+    ----------
+    index : int
+        The number of the system, from 0.
+
+    Returns
+    -------
+    dict
+        Keyword arguments of `Axes.plot`.
 
     Examples
     --------
@@ -40,11 +58,13 @@ def system_style(index):
     {'color': '#D55E00', 'marker': 's', 'linestyle': '--'}
     """
     index = as_count(index, "index", least=0)
-    return {name: kinds[index % len(kinds)]
-            for name, kinds in (("color", _COLOURS), ("marker", _MARKERS), ("linestyle", _LINES))}  # fmt: skip
+    looks = {"color": _COLOURS, "marker": _MARKERS, "linestyle": _LINES}
+    return {name: kinds[index % len(kinds)] for name, kinds in looks.items()}
 
 
-def figure(rows=1, columns=1, *, width=PAGE_WIDTH, height=None, **subplots):
+def figure(
+    rows: int = 1, columns: int = 1, *, width: float = PAGE_WIDTH, height: float | None = None, **subplots: Any
+) -> "tuple[Figure, np.ndarray]":
     """An empty figure in constrained layout.
 
     Parameters
@@ -72,8 +92,19 @@ def figure(rows=1, columns=1, *, width=PAGE_WIDTH, height=None, **subplots):
     return drawn, axes
 
 
-def label(axes, *, title=None, x=None, y=None, inches=None):
-    """Write a title and axis labels in the sizes of all figures, as plain text; `inches` wraps the title."""
+def label(
+    axes: "Axes", *, title: str | None = None, x: str | None = None, y: str | None = None, inches: float | None = None
+) -> None:
+    """Write a title and axis labels in the sizes of all figures, as plain text.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    title, x, y : str, optional
+        None leaves what is there.
+    inches : float, optional
+        The width into which the title is wrapped; None: it is not.
+    """
     if title is not None:
         axes.set_title(title if inches is None else wrap(title, inches), fontsize=TITLE_SIZE, parse_math=False)
     if x is not None:
@@ -82,8 +113,21 @@ def label(axes, *, title=None, x=None, y=None, inches=None):
         axes.set_ylabel(y, fontsize=LABEL_SIZE, parse_math=False)
 
 
-def wrap(text, inches, size=TITLE_SIZE):
-    """`text` in lines that fit into so many inches at this size of letters."""
+def wrap(text: str, inches: float, size: float = TITLE_SIZE) -> str:
+    """A text in lines that fit.
+
+    Parameters
+    ----------
+    text : str
+    inches : float
+        The width there is.
+    size : float
+        Of the letters, in points.
+
+    Returns
+    -------
+    str
+    """
     fitting = max(5, int(inches * 72.0 / (0.55 * size)))
 
     def lines(part):
@@ -94,15 +138,30 @@ def wrap(text, inches, size=TITLE_SIZE):
     return "\n".join(line for part in text.split("\n") for line in lines(part))
 
 
-def heading(drawn, text):
-    """Write a title above all axes of a figure, in lines that fit; the figure grows by them."""
+def heading(drawn: "Figure", text: str) -> None:
+    """Write a title above all axes of a figure, in lines that fit; the figure grows by them.
+
+    Parameters
+    ----------
+    drawn : matplotlib.figure.Figure
+    text : str
+    """
     text = wrap(text, drawn.get_figwidth() - 0.2, HEADING_SIZE)
     drawn.set_figheight(drawn.get_figheight() + lines_high([text]) + 0.1)
     drawn.suptitle(text, fontsize=HEADING_SIZE, parse_math=False)
 
 
-def legend(drawn, handles, names):
-    """Name lines below all axes of a figure, in as many columns as fit; the figure grows by it."""
+def legend(drawn: "Figure", handles: "Sequence[Artist]", names: Iterable[str]) -> None:
+    """Name lines below all axes of a figure, in as many columns as fit; the figure grows by it.
+
+    Parameters
+    ----------
+    drawn : matplotlib.figure.Figure
+    handles : sequence of matplotlib.artist.Artist
+        The lines.
+    names : iterable of str
+        One for each.
+    """
     # A name that begins with "_" would be left out, and "$" begins a formula.
     shown = [f" {name}" if name.startswith("_") else name for name in map(str, names)]
     columns = max(1, min(len(shown), int(drawn.get_figwidth() / (0.065 * max(map(len, shown)) + 0.65))))
@@ -112,8 +171,15 @@ def legend(drawn, handles, names):
         text.set_parse_math(False)
 
 
-def log_axis(axes, values):
-    """Make the vertical axis of these values a log axis of readable numbers, also where it spans less than a decade."""
+def log_axis(axes: "Axes", values: Iterable[float]) -> None:
+    """Make the vertical axis a log axis of readable numbers, also where it spans less than a decade.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    values : iterable of float
+        What is drawn on it.
+    """
     ticker = matplotlib_module("ticker")
     axes.set_yscale("log")
     positive = [value for value in values if np.isfinite(value) and value > 0.0]
@@ -137,20 +203,32 @@ def lines_high(titles):
     return 0.16 * max(title.count("\n") + 1 for title in titles)
 
 
-def as_png(figure, dpi=150):
-    """The figure as the bytes of a PNG file."""
+def as_png(figure: "Figure", dpi: float = 150) -> bytes:
+    """The figure as the bytes of a PNG file.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    dpi : float
+        Dots per inch.
+
+    Returns
+    -------
+    bytes
+    """
     return _bytes(figure, "png", dpi)
 
 
-def save(figure, path, dpi=200):
+def save(figure: "Figure", path: str | PathLike, dpi: float = 200) -> None:
     """Write a figure as png, pdf or svg, by the path's suffix; an existing file is replaced, never left half written.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     path : path
+        Its suffix is one of `FORMATS`.
     dpi : float
-        Dots an inch of a png.
+        Dots per inch of a png.
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
@@ -161,8 +239,8 @@ def save(figure, path, dpi=200):
 def _bytes(figure, form, dpi):
     held = io.BytesIO()
     # Without the date and the program's name, the same figure gives the same file.
-    told = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    figure.savefig(held, format=form, dpi=dpi, metadata=told[form])
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    figure.savefig(held, format=form, dpi=dpi, metadata=metadata[form])
     return held.getvalue()
 
 

@@ -82,7 +82,7 @@ def _typical_peak(pictures):
 
 
 def grid(images, right=0.0, lines_below=0):
-    """A figure of up to four pictures a row, its axes in a list, and the width of a picture in inches."""
+    """A figure of up to four pictures in a row, its axes in a list, and the width of a picture in inches."""
     rows = -(-len(images) // 4)
     columns = -(-len(images) // rows)
     side, high = sides(finest(images), min(2.8, (PAGE_WIDTH - right) / columns - 0.08))

@@ -1,20 +1,35 @@
 """Which pixels of a scene to show the spectra of."""
 
+import math
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..model.checks import as_count
-from .images import as_image, block_of, mask_on, middles, shape_of
+from .images import Image, as_image, block_of, mask_on, middles, shape_of
 
 # A grid of at most this many by this many pixels is searched.
 _CANDIDATES = 24
 
 
-def pick_pixels(cube, count=4, *, missing=None):
-    """Pixels whose spectra tell a scene's story: (row, column) pairs, always the same for the same image.
+def pick_pixels(cube: Image, count: int = 4, *, missing: ArrayLike | None = None) -> list[tuple[int, int]]:
+    """Pixels whose spectra represent a scene, always the same for the same image.
 
     Candidates are the pixels of a grid of at most 24 by 24, off the image's edge, that are neither missing nor nearly
     black (a norm below a tenth of the median). The first is the one nearest in angle to the mean spectrum; each next is
     the one whose least angle to those before is greatest, an angle counting less within a third of the diagonal.
+
+    Parameters
+    ----------
+    cube : (rows, columns, bands) array or FusionResult
+    count : int
+        How many pixels at most.
+    missing : (rows, columns) bool array, optional
+        Pixels that are not picked, as those without a finite value are not.
+
+    Returns
+    -------
+    list of (row, column)
 
     Examples
     --------
@@ -42,14 +57,14 @@ def pick_pixels(cube, count=4, *, missing=None):
         return []
     places, units = places[valid], spectra_there[valid] / norms[valid][:, None]
     picked = [int(np.argmax(_cosines(units, units.mean(axis=0)[None])))]
-    far = np.hypot(*shape_of(cube)[:2]) / 3.0
+    far = math.hypot(*shape_of(cube)[:2]) / 3.0
     while len(picked) < min(count, len(places)):
         angles = np.arccos(np.clip(_cosines(units, units[picked]), -1.0, 1.0))
         apart = np.linalg.norm(places[:, None] - places[picked], axis=2)
         worth = (angles * np.minimum(1.0, apart / far)).min(axis=1)
         worth[picked] = -1.0
         picked.append(int(np.argmax(worth)))
-    return [tuple(int(n) for n in places[n]) for n in picked]
+    return [(int(row), int(column)) for row, column in places[picked]]
 
 
 def _cosines(units, others):

@@ -86,7 +86,7 @@ def check_order_of_msi_bands_does_not_matter(method):
 
 @checked
 def check_rows_and_columns_are_alike(method):
-    """A transposed scene gives the transposed image, if no random start tells rows from columns."""
+    """A transposed scene gives the transposed image, if no random start treats rows and columns differently."""
     if method.has_starts:
         return
     rank = getattr(method, "rank", None)

@@ -64,8 +64,8 @@ def test_texts_come_from_the_class_and_else_from_its_bases():
 
 
 def test_sections_are_those_of_the_class_alone():
-    assert list(documentation.sections(Base)) == ["", "Parameters", "Notes"]
-    found = documentation.sections(Derived)
+    assert list(documentation.sections(Base.__doc__)) == ["", "Parameters", "Notes"]
+    found = documentation.sections(Derived.__doc__)
     assert found[""] == "One line.\n\nMore of it: and more."
     assert found["Parameters"].startswith("rank : int or None\n")
 
@@ -77,6 +77,6 @@ def test_a_class_without_a_docstring_has_nothing_to_say():
 
 @pytest.mark.parametrize("name", methods.names())
 def test_every_method_is_documented_alike(name):
-    found = documentation.sections(methods.get(name))
+    found = documentation.sections(methods.get(name).__doc__)
     assert list(found) in (["", "Parameters", "References"], ["", "Parameters", "Notes", "References"])
     assert found["References"].startswith(".. [1] ")
