@@ -19,7 +19,7 @@ def built(tmp_path_factory):
     for name in ("fastccpd", "kernels", "pyproject.toml", "README.md", "LICENSE"):
         target, origin = source / name, ROOT / name
         if origin.is_dir():
-            for file in origin.rglob("*.py"):
+            for file in (*origin.rglob("*.py"), *origin.rglob("py.typed")):
                 (target / file.relative_to(origin)).parent.mkdir(parents=True, exist_ok=True)
                 (target / file.relative_to(origin)).write_bytes(file.read_bytes())
         else:
@@ -35,17 +35,18 @@ def modules():
     return package | {f"fastccpd/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("kernels/*.py")}
 
 
-def test_the_wheel_holds_every_module_of_both_folders_and_nothing_else(built):
+def test_the_wheel_holds_every_module_of_both_folders_the_mark_of_types_and_nothing_else(built):
     with zipfile.ZipFile(built[0]) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-        assert names == modules()
+        assert names == modules() | {"fastccpd/py.typed"}
         assert sum(info.file_size for info in wheel.infolist()) < 1_000_000
 
 
 def test_the_sdist_holds_both_folders(built):
     with tarfile.open(built[1]) as sdist:
         names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
-    assert {"kernels/mttkrp.py", "fastccpd/api.py", "pyproject.toml", "README.md", "LICENSE"} <= names
+    package = {"kernels/mttkrp.py", "fastccpd/api.py", "fastccpd/py.typed"}
+    assert package | {"pyproject.toml", "README.md", "LICENSE"} <= names
 
 
 def test_the_wheel_works_where_there_is_no_checkout(built, tmp_path):

@@ -55,7 +55,7 @@ def rosenbrock():
 def test_a_quadratic_is_solved(step):
     objective, A, b = quadratic()
     state = minimize(objective, np.ones(12), Options(step=step, ftol=0.0, pcg_rtol=1e-10))
-    np.testing.assert_allclose(state.x, np.linalg.lstsq(A, b)[0], atol=1e-8)
+    np.testing.assert_allclose(state.x, np.linalg.lstsq(A, b, rcond=None)[0], atol=1e-8)
     assert state.status.converged
 
 
@@ -63,7 +63,7 @@ def test_a_quadratic_is_solved(step):
 def test_a_singular_hessian_is_survived(step):
     objective, A, b = quadratic(rank=5)
     state = minimize(objective, np.ones(12), Options(step=step, ftol=0.0))
-    best = np.linalg.lstsq(A, b)[0]
+    best = np.linalg.lstsq(A, b, rcond=None)[0]
     assert state.cost == pytest.approx(0.5 * np.sum((A @ best - b) ** 2), rel=1e-9)
 
 
@@ -77,7 +77,7 @@ def test_rosenbrock_is_solved(step):
 @STEPS
 def test_a_start_at_the_optimum_stays_there(step):
     objective, A, b = quadratic()
-    best = np.linalg.lstsq(A, b)[0]
+    best = np.linalg.lstsq(A, b, rcond=None)[0]
     state = minimize(objective, best, Options(step=step))
     assert state.status.converged
     np.testing.assert_allclose(state.x, best, atol=1e-12)
