@@ -32,7 +32,8 @@ _KERNELS = {
     "see": Work("factors seen, Gramians", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values u U S Q"),
     "gradient": Work("gradient", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values U Q M out"),
     "hessian": Work(
-        "H z", lambda a, R: _operators(a, R) + 6.0 * len(a["U"]) * R**2,
+        "H z",
+        lambda a, R: _operators(a, R) + 6.0 * len(a["U"]) * R**2,
         "values back_values U S Q slope diagonal z out",
     ),
     "factor_scaled_blocks": Work(
@@ -41,7 +42,7 @@ _KERNELS = {
     "solve_blocks": Work("preconditioner, solve", lambda a, R: 2.0 * len(a["b"]) * R**2, "b x"),
     "residual_sums": Work("streamed residual", lambda a, R: a["Y"].size * (2.0 * R + 3.0), "Y A B Ct"),
     "render": Work("rendering", lambda a, R: 2.0 * a["out"].size * R, "A B Ct out"),
-}  # fmt: skip
+}
 
 
 # The part of kernels that work on the solver's vectors, and know no tensors: CG's own time, counted by its steps.

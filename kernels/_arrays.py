@@ -33,6 +33,21 @@ def pad(matrix, dtype):
     return readonly(out)
 
 
+def as_real(value, name, shape):
+    """`value` as an array of real numbers of at most 64 bits with as many axes as `shape` names, none of them empty."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: got a masked array; fill its masked values first")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name}: its rows differ in length; {shape} is needed") from None
+    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+        raise TypeError(f"{name}: got dtype {array.dtype}; real numbers of at most 64 bits are needed")
+    if array.ndim != shape.count(",") + 1 or 0 in array.shape:
+        raise ValueError(f"{name}: got shape {array.shape}; {shape}, each at least 1, is needed")
+    return array
+
+
 def check_tensor(tensor):
     """`tensor` as a read-only C-ordered float32 or float64 array of order three."""
     if not isinstance(tensor, np.ndarray) or tensor.dtype not in (np.float32, np.float64):
@@ -41,13 +56,19 @@ def check_tensor(tensor):
     if tensor.ndim != 3 or not tensor.flags.c_contiguous:
         order = "in C order" if tensor.flags.c_contiguous else "not in C order"
         raise ValueError(f"tensor: got shape {tensor.shape}, {order}; three axes in C order are needed")
-    return readonly(tensor)
+    return readonly(as_real(tensor, "tensor", "(I, J, K)"))
 
 
 def check_factors(factors, name="factors", shape=None):
     """Three matrices with one number of columns; with `shape`, as many rows as that tensor has along each axis."""
-    matrices = [np.asarray(factor) for factor in factors]
-    if len(matrices) != 3 or any(m.ndim != 2 for m in matrices) or len({m.shape[1] for m in matrices}) != 1:
+    try:
+        given = list(factors)
+    except TypeError:
+        raise TypeError(f"{name}: got {type(factors).__name__}; three matrices are needed") from None
+    if len(given) != 3:
+        raise ValueError(f"{name}: got {len(given)} of them; three matrices are needed")
+    matrices = [as_real(factor, f"{name}[{n}]", "(rows, R)") for n, factor in enumerate(given)]
+    if len({m.shape[1] for m in matrices}) != 1:
         shapes = [m.shape for m in matrices]
         raise ValueError(f"{name}: got shapes {shapes}; three matrices with one number of columns are needed")
     if shape is not None and tuple(m.shape[0] for m in matrices) != tuple(shape):
@@ -56,11 +77,33 @@ def check_factors(factors, name="factors", shape=None):
     return matrices
 
 
-def deliver(result, out, name="out"):
-    """`result`, or `out` filled with it."""
+def check_out(out, shape, name="out"):
+    """Refuse an `out` that a result of this shape cannot be written to; None is welcome."""
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray) or out.dtype not in (np.float32, np.float64):
+        kind = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
+        raise TypeError(f"{name}: got {kind}; a float32 or float64 array is needed")
+    if out.shape != tuple(shape):
+        raise ValueError(f"{name}: got shape {out.shape}; {tuple(shape)} is needed")
+    if not out.flags.writeable:
+        raise ValueError(f"{name}: is read-only; an array that can be written to is needed")
+
+
+def check_three_outs(out, shapes):
+    """Three arrays to write to, or three times None."""
+    if out is None:
+        return (None, None, None)
+    if not isinstance(out, tuple | list) or len(out) != 3:
+        raise TypeError(f"out: got {type(out).__name__}; three arrays are needed")
+    for n, (target, shape) in enumerate(zip(out, shapes, strict=True)):
+        check_out(target, shape, f"out[{n}]")
+    return tuple(out)
+
+
+def deliver(result, out):
+    """`result`, or `out`, which was checked, filled with it."""
     if out is None:
         return result
-    if out.shape != result.shape:
-        raise ValueError(f"{name}: got shape {out.shape}; {result.shape} is needed")
     out[...] = result
     return out

@@ -14,10 +14,12 @@ A pivot that is not positive (a row that no data see) gives a zero in place of i
 coordinate at zero instead of dividing by it.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numba import prange
 
-from ._arrays import aligned, deliver, readonly
+from ._arrays import aligned, as_real, check_out, deliver, readonly
 from ._jit import device, kernel, scratch
 from ._lanes import LANES, fill, load, multiply, multiply_add, negate, reciprocal_root, store
 
@@ -226,26 +228,36 @@ def room(groups, rank, dtype=np.float64):
     return aligned((len(groups), triangle(rank) * LANES), dtype)
 
 
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """The Cholesky factors of n blocks of size R, interleaved, as `block_solve` wants them; `shape` is (n, R)."""
+
+    shape: tuple[int, int]
+    L: np.ndarray
+
+
 def block_cholesky(blocks):
     """Factor n symmetric positive definite R x R blocks, given as (n, R, R); the result is for `block_solve`."""
-    blocks = np.asarray(blocks)
-    if blocks.ndim != 3 or blocks.shape[1] != blocks.shape[2]:
+    blocks = as_real(blocks, "blocks", "(n, R, R)")
+    n, rank = blocks.shape[:2]
+    if blocks.shape[2] != rank:
         raise ValueError(f"blocks: got shape {blocks.shape}; (n, R, R) is needed")
-    L = room(groups_of([len(blocks)])[0], blocks.shape[1])
-    work = len(blocks) * blocks.shape[1] ** 3 / 3
-    factor_blocks(readonly(np.ascontiguousarray(blocks, np.float64)), L, work=work)
-    return L
+    L = room(groups_of([n])[0], rank)
+    factor_blocks(readonly(np.ascontiguousarray(blocks, np.float64)), L, work=n * rank**3 / 3)
+    return Factored((n, rank), L)
 
 
 def block_solve(factored, rhs, out=None):
     """Solve for every row of `rhs` (n, R) with its own block, factored by `block_cholesky`; in float64."""
-    rhs = np.asarray(rhs)
-    if rhs.ndim != 2 or factored.shape != (-(-rhs.shape[0] // LANES), triangle(rhs.shape[1]) * LANES):
-        raise ValueError(
-            f"rhs: got shape {rhs.shape}; a row for each block and a column for each of its rows are needed"
-        )
+    if not isinstance(factored, Factored):
+        raise TypeError(f"factored: got {type(factored).__name__}; what block_cholesky returns is needed")
+    rhs = as_real(rhs, "rhs", "(n, R)")
+    if rhs.shape != factored.shape:
+        n, rank = factored.shape
+        raise ValueError(f"rhs: got shape {rhs.shape}; a row for each of the {n} blocks and {rank} columns are needed")
+    check_out(out, rhs.shape)
     x = np.empty(rhs.shape)
     groups, ones = groups_of([len(rhs)])
     b = readonly(np.ascontiguousarray(rhs, np.float64))
-    solve_blocks(groups, readonly(factored), readonly(ones), b, x, work=2.0 * rhs.size * rhs.shape[1])
+    solve_blocks(groups, readonly(factored.L), readonly(ones), b, x, work=2.0 * rhs.size * rhs.shape[1])
     return deliver(x, out)

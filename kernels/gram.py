@@ -6,7 +6,7 @@ product of the two other factors.
 
 import numpy as np
 
-from ._arrays import aligned, check_factors, deliver, pad
+from ._arrays import aligned, as_real, check_factors, check_out, deliver, pad
 from ._jit import device, kernel
 from ._simd import STORE, panel
 
@@ -37,13 +37,16 @@ def grams(I, J, U, S, Q):
 
 def gram(factor, out=None):
     """The R x R Gramian U'U of one factor."""
-    factor = np.asarray(factor)
+    factor = as_real(factor, "factor", "(n, R)")
+    check_out(out, (factor.shape[1],) * 2)
     return deliver(_gram_stacks((factor,) * 3)[0][0], out)
 
 
 def hadamard_gram(factors, out=None):
     """The (3, R, R) stack of Q_n = Hadamard product of the Gramians of the two other factors."""
-    return deliver(_gram_stacks(check_factors(factors))[1], out)
+    factors = check_factors(factors)
+    check_out(out, (3, *(factors[0].shape[1],) * 2))
+    return deliver(_gram_stacks(factors)[1], out)
 
 
 def _gram_stacks(factors):

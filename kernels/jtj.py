@@ -7,7 +7,7 @@ For factors U_n and tangents T_n, with S and Q as in `gram.py` and X_n = T_n' U_
 
 import numpy as np
 
-from ._arrays import aligned, check_factors, deliver, pad, readonly
+from ._arrays import aligned, check_factors, check_three_outs, deliver, pad, readonly
 from ._jit import device, kernel
 from ._simd import ADD, STORE, panel
 from .gram import grams
@@ -62,6 +62,7 @@ def jtj_apply(factors, tangents, out=None):
     if [f.shape for f in factors] != [t.shape for t in tangents]:
         shapes = [t.shape for t in tangents], [f.shape for f in factors]
         raise ValueError(f"tangents: shapes {shapes[0]}, but the factors are {shapes[1]}; they must agree")
+    outs = check_three_outs(out, [f.shape for f in factors])
     dtype = np.result_type(*factors, *tangents, np.float32)
     rank = factors[0].shape[1]
     U, T = pad(np.concatenate(factors), dtype), pad(np.concatenate(tangents), dtype)
@@ -71,9 +72,5 @@ def jtj_apply(factors, tangents, out=None):
     grams(I, J, U, S, Q)
     L = aligned(U.shape, dtype)
     jtj(I, J, U, T, readonly(S), readonly(Q), aligned((4, width, width), dtype), L)
-    results = tuple(np.ascontiguousarray(part[:, :rank]) for part in (L[:I], L[I : I + J], L[I + J :]))
-    if out is None:
-        return results
-    return tuple(
-        deliver(result, target, f"out[{n}]") for n, (result, target) in enumerate(zip(results, out, strict=True))
-    )
+    results = (np.ascontiguousarray(part[:, :rank]) for part in (L[:I], L[I : I + J], L[I + J :]))
+    return tuple(map(deliver, results, outs))

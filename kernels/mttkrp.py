@@ -20,7 +20,7 @@ import threading
 import numpy as np
 from numba import prange
 
-from ._arrays import aligned, check_factors, check_tensor, deliver, readonly
+from ._arrays import aligned, check_factors, check_out, check_tensor, check_three_outs, deliver, readonly
 from ._jit import LEAST_PARALLEL_WORK, kernel
 from ._simd import DOT, SCALE, padded, panel
 
@@ -131,9 +131,14 @@ class _Workspace(threading.local):
 _workspace = _Workspace()
 
 
-def _mttkrp(tensor, factors, modes):
+def _checked(tensor, factors):
+    """The tensor, the factors, and the shapes of the three MTTKRPs."""
     Y = check_tensor(tensor)
     matrices = check_factors(factors, shape=Y.shape)
+    return Y, matrices, [matrix.shape for matrix in matrices]
+
+
+def _mttkrp(Y, matrices, modes):
     rank = matrices[0].shape[1]
     _workspace.prepare(Y.shape, rank, Y.dtype)
     np.concatenate(matrices, out=_workspace.factors[:, :rank], casting="same_kind")
@@ -158,9 +163,11 @@ def mttkrp(tensor, factors, mode, out=None):
     -------
     (I, R), (J, R) or (K, R) array of the tensor's dtype
     """
-    if mode not in (0, 1, 2):
+    if not isinstance(mode, int | np.integer) or mode not in (0, 1, 2):
         raise ValueError(f"mode: got {mode!r}; 0, 1 or 2 is needed")
-    return deliver(_mttkrp(tensor, factors, 1 << mode)[mode], out)
+    Y, matrices, shapes = _checked(tensor, factors)
+    check_out(out, shapes[mode])
+    return deliver(_mttkrp(Y, matrices, 1 << int(mode))[mode], out)
 
 
 def mttkrp_all(tensor, factors, out=None):
@@ -168,6 +175,6 @@ def mttkrp_all(tensor, factors, out=None):
 
     Parameters are those of `mttkrp`; `out` is a sequence of three arrays.
     """
-    results = _mttkrp(tensor, factors, ALL_MODES)
-    outs = out if out is not None else (None, None, None)
-    return tuple(deliver(m, o, f"out[{n}]") for n, (m, o) in enumerate(zip(results, outs, strict=True)))
+    Y, matrices, shapes = _checked(tensor, factors)
+    outs = check_three_outs(out, shapes)
+    return tuple(map(deliver, _mttkrp(Y, matrices, ALL_MODES), outs))

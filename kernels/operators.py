@@ -6,11 +6,12 @@ one block a run of bands; a dense matrix is its own block row; any sparse matrix
 at this size beats an entry-by-entry sparse product by far, and cost stays proportional to the band, not to the matrix.
 """
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
 
-from ._arrays import aligned, deliver, pad, readonly
+from ._arrays import aligned, as_real, check_out, deliver, pad, readonly
 from ._jit import device, kernel
 from ._simd import ADD, panel
 
@@ -78,12 +79,37 @@ def operator_product(values, places, X, out):
     add_blocks(values, places, X, out)
 
 
+def checked_sparse(matrix, name):
+    """A scipy.sparse matrix, refused if its indices do not fit together: compiled code would follow them anywhere."""
+    broken = None
+    if hasattr(matrix, "check_format"):
+        matrix = copy.copy(matrix)  # shallow: the check cuts off what lies beyond the last entry
+        try:
+            matrix.check_format(full_check=True)
+        except ValueError as error:
+            broken = str(error)
+    elif hasattr(matrix, "row"):
+        for indices, size in zip((matrix.row, matrix.col), matrix.shape, strict=True):
+            if len(indices) != len(matrix.data) or (len(indices) and not 0 <= indices.min() <= indices.max() < size):
+                broken = "an index is out of range"
+    if broken is not None:
+        raise ValueError(f"{name}: its indices do not fit together ({broken}); a valid sparse matrix is needed")
+    return matrix
+
+
 def operator_apply(matrix, X, transpose=False, out=None):
     """P X, or P' X with `transpose`; P dense or scipy.sparse (a banded one costs only its band)."""
-    X = np.asarray(X)
+    X = as_real(X, "X", "(n, R)")
+    if hasattr(matrix, "tocoo"):
+        as_real(np.broadcast_to(np.zeros(1, matrix.dtype), matrix.shape), "matrix", "(m, n)")
+        matrix = checked_sparse(matrix, "matrix")
+    else:
+        matrix = as_real(matrix, "matrix", "(m, n)")
+    rows, columns = reversed(matrix.shape) if transpose else matrix.shape
+    if X.shape[0] != columns:
+        raise ValueError(f"X: got shape {X.shape}; {columns} rows are needed")
+    check_out(out, (rows, X.shape[1]))
     blocks = blocks_of(matrix.T if transpose else matrix, np.result_type(X, np.float32))
-    if X.ndim != 2 or X.shape[0] != blocks.shape[1]:
-        raise ValueError(f"X: got shape {X.shape}; {blocks.shape[1]} rows are needed")
     padded_X = pad(X, blocks.values.dtype)
     result = aligned((blocks.shape[0], padded_X.shape[1]), padded_X.dtype)
     operator_product(blocks.values, blocks.places, padded_X, result)

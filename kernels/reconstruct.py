@@ -7,7 +7,7 @@ is passed transposed, (R, K), its bands padded to whole vectors. Columns are tak
 import numpy as np
 from numba import prange
 
-from ._arrays import aligned, check_factors, check_tensor, deliver, pad, readonly
+from ._arrays import aligned, check_factors, check_out, check_tensor, deliver, pad, readonly
 from ._jit import device, kernel, scratch
 from ._simd import STORE, padded, panel
 
@@ -103,6 +103,26 @@ def transposed(C, dtype, out=None):
     return readonly(out)
 
 
+def _chosen(factor, part, name):
+    """The rows of a factor that a slice, an index or an index array chooses."""
+    rows = np.atleast_2d(factor if part is None else factor[part])
+    if rows.ndim != 2:
+        raise ValueError(
+            f"{name}: got indices of {rows.ndim - 1} axes; a slice, an index or one axis of them is needed"
+        )
+    return rows
+
+
+def _float(dtype):
+    try:
+        chosen = np.dtype(dtype)
+    except TypeError:
+        chosen = None
+    if chosen not in (np.float32, np.float64):
+        raise TypeError(f"dtype: got {dtype!r}; float32 or float64 is needed")
+    return chosen
+
+
 def reconstruct(factors, rows=None, cols=None, bands=None, dtype=None, out=None):
     """The tensor [[A, B, C]], whole or a block of it.
 
@@ -115,13 +135,13 @@ def reconstruct(factors, rows=None, cols=None, bands=None, dtype=None, out=None)
         Default: that of the factors.
     out : array of the block's shape, C order, optional
     """
-    everything = slice(None)
-    chosen = zip(check_factors(factors), (rows, cols, bands), strict=True)
-    A, B, C = (np.atleast_2d(f[everything if part is None else part]) for f, part in chosen)
-    if dtype is None:
-        dtype = np.result_type(A, B, C, np.float32)
+    factors = check_factors(factors)
+    parts = zip(factors, (rows, cols, bands), ("rows", "cols", "bands"), strict=True)
+    A, B, C = (_chosen(factor, part, name) for factor, part, name in parts)
+    dtype = np.result_type(A, B, C, np.float32) if dtype is None else _float(dtype)
     shape = (len(A), len(B), len(C))
-    direct = out is not None and out.dtype == dtype and out.flags.c_contiguous and out.shape == shape
+    check_out(out, shape)
+    direct = out is not None and out.dtype == dtype and out.flags.c_contiguous
     block = out if direct else np.empty(shape, dtype)
     work = 2.0 * np.prod(shape, dtype=float) * A.shape[1]
     render(pad(A, dtype), pad(B, dtype), transposed(C, dtype), block, work=work)

@@ -13,6 +13,9 @@ _LARGEST_WEIGHT = 1e30
 
 _SCAN_BYTES = 1 << 24
 
+# No count reaches this, and squares of smaller ones are floats; seeds of 128 bits are welcome.
+_COUNTS_BELOW = 2**128
+
 
 def set_fields(instance, **values):
     """Set fields of a frozen dataclass, from its `__post_init__`: there what was given becomes what was checked."""
@@ -29,21 +32,28 @@ def as_count(value, name, *, least=1, most=None):
         count = operator.index(value)
     except TypeError:
         raise TypeError(f"{name}: got {value!r}; {needed} is needed") from None
+    if abs(count) >= _COUNTS_BELOW:
+        digits = int(count.bit_length() * np.log10(2.0)) + 1
+        raise ValueError(f"{name}: got a number of {digits} digits; {needed} is needed, and below 2**128")
     if count < least or (most is not None and count > most):
         raise ValueError(f"{name}: got {value!r}; {needed} is needed")
     return count
 
 
-def as_number(value, name, *, least=0.0, above=False, finite=True):
-    """`value` as a float of at least `least` (or more than it, with `above`); NaN is refused."""
+def as_number(value, name, *, least=0.0, above=False, below=np.inf, finite=True):
+    """`value` as a float of at least `least` (or more than it, with `above`) and less than `below`; NaN is refused."""
     needed = f"a {'finite ' if finite else ''}number {'above' if above else 'of at least'} {least:g}"
+    needed += f" and below {below:g}" if below < np.inf else ""
     if isinstance(value, bool | np.bool_ | str | bytes) or value is None:
         raise TypeError(f"{name}: got {value!r}; {needed} is needed")
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name}: got {value!r}; {needed} is needed") from None
-    if not number >= least or (above and number == least) or (finite and number == np.inf):
+    except OverflowError:
+        raise ValueError(f"{name}: got a number beyond those of a float; {needed} is needed") from None
+    too_large = number >= below and (finite or below < np.inf)
+    if not number >= least or (above and number == least) or too_large:
         raise ValueError(f"{name}: got {value!r}; {needed} is needed")
     return number
 
@@ -86,10 +96,16 @@ def as_valid(value, name, shape):
     """`value` as a bool array of an image's shape that is True where there are data; None if they are everywhere."""
     if value is None:
         return None
-    valid = np.asarray(value)
+    needed = "a bool array, True where there are data, is needed"
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: got a masked array; {needed}")
+    try:
+        valid = np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name}: its rows differ in length; {needed}") from None
     rows, columns, bands = shape
     if valid.dtype != bool:
-        raise TypeError(f"{name}: got dtype {valid.dtype}; a bool array, True where there are data, is needed")
+        raise TypeError(f"{name}: got dtype {valid.dtype}; {needed}")
     if valid.shape not in ((rows, columns), (bands,), shape):
         raise ValueError(f"{name}: got shape {valid.shape}; {(rows, columns)}, {(bands,)} or {shape} is needed")
     if not valid.any():
@@ -129,6 +145,8 @@ def check_values(cube, name):
 
 def as_matrix(value, name):
     """`value` (dense, scipy.sparse) as a float64 CSR array of its own, finite, without explicit zeros."""
+    from ..kernels.operators import checked_sparse  # here: who only counts need not load Numba
+
     needed = "a matrix of real numbers, dense or scipy.sparse, is needed"
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name}: got a masked array; {needed}")
@@ -143,7 +161,10 @@ def as_matrix(value, name):
         raise TypeError(f"{name}: got dtype {value.dtype}; {needed}")
     if value.ndim != 2 or 0 in value.shape:
         raise ValueError(f"{name}: got shape {value.shape}; {needed}")
-    matrix = sparse.csr_array(value, dtype=np.float64, copy=True)
+    if sparse.issparse(value):
+        value = checked_sparse(value, name)
+    # Of formats made of lists only the result can be checked.
+    matrix = checked_sparse(sparse.csr_array(value, dtype=np.float64, copy=True), name)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():

@@ -33,6 +33,12 @@ STEPS = ("steihaug", "dogleg")
 
 IDLE_ITERATIONS = 5
 
+# The squares of larger ones would leave the range of a float.
+_LARGEST_RADIUS = 1e100
+
+# A first radius below this part of the default makes steps so short that they look like convergence.
+_SMALLEST_RADIUS = 1e-3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -52,14 +58,15 @@ class Options:
     xtol : float
         Stop when a step is shorter than xtol of x: rounding decides from there on.
     radius0 : float, optional
-        First radius; None is the length of the preconditioned gradient (steihaug), 0.3 ‖x₀‖ (dogleg).
+        First radius; None is the length of the preconditioned gradient (steihaug), 0.3 ‖x₀‖ (dogleg). Less than a
+        thousandth of that is refused: steps so short look like convergence.
     eta : float
-        Least ρ of an accepted step; tiny, since any true decrease is progress.
+        Least ρ of an accepted step, below 1; tiny, since any true decrease is progress.
     pcg_max_iter : int
         CG steps at most; beyond 30 the directions have lost their conjugacy.
     pcg_rtol : float
-        The largest forcing term; 0.3 takes half the H products of 0.1 to the same cost on noisy scenes. Late, it falls
-        as 2 sqrt(‖g‖/‖g₀‖), for fast final convergence where the model fits exactly.
+        The largest forcing term, below 1; 0.3 takes half the H products of 0.1 to the same cost on noisy scenes. Late,
+        it falls as 2 sqrt(‖g‖/‖g₀‖), for fast final convergence where the model fits exactly.
     max_seconds : float, optional
         When to stop.
     """
@@ -79,10 +86,13 @@ class Options:
         as_choice(self.step, "step", STEPS)
         as_count(self.max_iter, "max_iter", least=0)
         as_count(self.pcg_max_iter, "pcg_max_iter")
-        for name in ("gtol", "ftol", "xtol", "eta", "pcg_rtol"):
+        for name in ("gtol", "ftol", "xtol"):
             as_number(getattr(self, name), name)
+        # From one on no step is good enough, or every step is: a run would end where it began.
+        for name in ("eta", "pcg_rtol"):
+            as_number(getattr(self, name), name, below=1.0)
         if self.radius0 is not None:
-            as_number(self.radius0, "radius0", above=True)
+            as_number(self.radius0, "radius0", above=True, below=_LARGEST_RADIUS)
         if self.max_seconds is not None:
             as_number(self.max_seconds, "max_seconds", finite=False)
 
@@ -179,6 +189,8 @@ def minimize(
     if not state.trace:
         state.cost, state.first_gradient_norm, state.n_gradient = f, norm, 1
         state.radius = _first_radius(objective, state.x, g, options)
+        if options.radius0 is not None and np.isfinite(norm):
+            _check_radius(options.radius0, objective, state.x, g, options.step)
         _record(state, norm, rho=np.nan, cg_iterations=0)
     if not (np.isfinite(f) and np.isfinite(norm)):
         state.status = Status.NOT_FINITE
@@ -253,9 +265,19 @@ def next_radius(radius, rho, length):
 def _first_radius(objective, x, g, options):
     if options.radius0 is not None:
         return float(options.radius0)
-    if options.step == "steihaug":
+    return _default_radius(objective, x, g, options.step)
+
+
+def _default_radius(objective, x, g, step):
+    if step == "steihaug":
         return float(np.sqrt(max(0.0, dot(g, objective.precondition(g))))) or 1.0
     return 0.3 * float(np.sqrt(dot(x, x))) or 1.0
+
+
+def _check_radius(radius0, objective, x, g, step):
+    least = _SMALLEST_RADIUS * _default_radius(objective, x, g, step)
+    if radius0 < least:
+        raise ValueError(f"radius0: got {radius0!r}; at least {least:g}, a thousandth of the default, is needed here")
 
 
 def _find_step(objective, g, state, norm, options):

@@ -233,14 +233,53 @@ def test_radius_widens_and_shrinks_as_the_model_deserves():
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"step": "newton"}, "step"), ({"max_iter": -1}, "max_iter"), ({"max_iter": 2.5}, "max_iter"),
-        ({"gtol": -1.0}, "gtol"), ({"ftol": float("nan")}, "ftol"), ({"radius0": 0.0}, "radius0"),
-        ({"pcg_max_iter": 0}, "pcg_max_iter"), ({"max_seconds": -1.0}, "max_seconds"), ({"eta": "x"}, "eta"),
+        ({"step": "newton"}, "step"),
+        ({"max_iter": -1}, "max_iter"),
+        ({"max_iter": 2.5}, "max_iter"),
+        ({"max_iter": 10**400}, "max_iter"),
+        ({"gtol": -1.0}, "gtol"),
+        ({"ftol": float("nan")}, "ftol"),
+        ({"radius0": 0.0}, "radius0"),
+        ({"radius0": 1e300}, "radius0"),
+        ({"pcg_max_iter": 0}, "pcg_max_iter"),
+        ({"pcg_rtol": 1.0}, "pcg_rtol"),
+        ({"pcg_rtol": 2.0}, "pcg_rtol"),
+        ({"max_seconds": -1.0}, "max_seconds"),
+        ({"max_seconds": 10**400}, "max_seconds"),
+        ({"eta": "x"}, "eta"),
+        ({"eta": 1.0}, "eta"),
     ],
-)  # fmt: skip
+)
 def test_silly_options_are_named(options, name):
     with pytest.raises((ValueError, TypeError), match=f"^{name}: got"):
         Options(**options)
+
+
+@STEPS
+@pytest.mark.parametrize("radius0", [1e-300, 1e-30, 1e-9])
+def test_a_first_radius_whose_steps_would_look_like_convergence_is_refused(step, radius0):
+    with pytest.raises(ValueError, match=r"^radius0: got .*; at least .*, a thousandth of the default, is needed here"):
+        minimize(rosenbrock(), np.array([-1.2, 1.0]), Options(step=step, radius0=radius0))
+
+
+@STEPS
+@pytest.mark.parametrize("part", [2e-3, 1.0, 1e6, 1e80])
+def test_from_any_other_first_radius_the_optimum_is_found(step, part):
+    start = np.array([-1.2, 1.0])
+    default = minimize(rosenbrock(), start, Options(step=step, max_iter=0)).radius
+    state = minimize(rosenbrock(), start, Options(step=step, radius0=part * default, ftol=1e-12))
+    np.testing.assert_allclose(state.x, [1.0, 1.0], atol=1e-4)
+    assert state.status.converged
+
+
+def test_what_is_no_objective_is_told_what_it_lacks():
+    class Lacking:
+        cost = cost_and_gradient = hessp = len
+
+    with pytest.raises(TypeError, match=r"^objective: got Lacking, which has no precondition\(\); cost, cost_and_gra"):
+        minimize(Lacking(), np.ones(2))
+    with pytest.raises(TypeError, match=r"^objective: got the class Lacking; an object of it is needed"):
+        minimize(Lacking, np.ones(2))
 
 
 def test_state_holds_the_whole_run():
