@@ -191,7 +191,7 @@ def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, norm
         images = [image / np.quantile(image, 0.999, axis=(0, 1)) for image in images]
     reference, msi = (np.ascontiguousarray(image, dtype=np.float64) for image in images)
     provenance = scene.provenance | {"sensor": "EO-1 Hyperion and EO-1 ALI", "normalised": bool(normalise)}
-    return Pair(reference, msi, np.asarray(scene.wavelengths), _variable(beside, "R", (9, 128)), provenance)
+    return Pair(reference, msi, np.asarray(scene.wavelengths), variable(beside, "R", (9, 128)), provenance)
 
 
 def synthetic(shape: Sequence[int], materials: int = 5, rng: int | np.random.Generator = 0) -> Scene:
