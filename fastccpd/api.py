@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from . import formats, machine, methods
+from .blas import one_blas_thread
 from .estimation import MapDecomposer
 from .model import saving
 from .model.checks import as_choice, as_count, as_number
@@ -46,7 +47,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     init : Factors or three matrices, optional
         A start of your own, in place of a random one.
     rng : int or numpy.random.Generator
-        The same number gives the same bytes, on any number of threads.
+        The same number gives the same bytes; by the default and the NLS methods on any number of threads.
     time_limit : float, optional
         Seconds, over all starts.
     threads : int, optional
@@ -114,7 +115,8 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
     Yields
     ------
     FusionResult
-        In the order of the pairs; byte for byte what `fuse` gives.
+        In the order of the pairs; byte for byte what `fuse` gives, for methods whose `same_bytes_on_any_threads` is
+        True (the default and the NLS methods). Others use BLAS, whose last bits depend on its number of threads.
 
     Examples
     --------
@@ -243,13 +245,14 @@ def _fused(order, problem, generators, seed, callback=None):
 
     extra = {"init": order.init} if chosen.takes_init else {}
     extra |= {"regularisers": order.regularisers} if chosen.takes_regularisers else {}
-    prepared = chosen.prepare(problem, callback=callback, time_limit=left())
     solutions = []
-    for rng in generators:
-        solutions.append(chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra))
-        # Maps are the same for every start.
-        if not solutions[-1].status.goes_on_to_next_start or solutions[-1].shown == "maps":
-            break
+    with one_blas_thread() if chosen.same_bytes_on_any_threads else nullcontext():
+        prepared = chosen.prepare(problem, callback=callback, time_limit=left())
+        for rng in generators:
+            solutions.append(chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra))
+            # Maps are the same for every start.
+            if not solutions[-1].status.goes_on_to_next_start or solutions[-1].shown == "maps":
+                break
     best = min(solutions, key=lambda solution: solution.cost)
     result = FusionResult(
         status=best.status,

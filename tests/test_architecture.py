@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 # From the ground up; rooms of one floor may use each other only where BESIDE says so.
 FLOORS = [
     ["kernels"],
-    ["machine"],
+    ["blas", "machine"],
     ["model"],
     ["formats"],
     ["solver"],

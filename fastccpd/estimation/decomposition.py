@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ..blas import one_blas_thread
 from ..kernels import residual_norm2
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Maps, Problem
@@ -150,7 +151,8 @@ class MapDecomposer:
         bits = getattr(np.random, self.start["bit_generator"])()
         bits.state = self.start
         given = self.options | {"rng": np.random.Generator(bits), "callback": callback, "time_limit": time_limit}
-        return decompose_maps(self.maps, self.degradation, **given)
+        with one_blas_thread():
+            return decompose_maps(self.maps, self.degradation, **given)
 
     def settings(self):
         """What is no array."""

@@ -13,6 +13,7 @@ from ..kernels._arrays import readonly
 from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.maps import along, curvature, diagonal_curvature
 from ..kernels.vectors import dot
+from .moments import eigh_signed
 
 
 class Blur:
@@ -88,7 +89,7 @@ class MapData:
 
     def __init__(self, hsi, msi, blur, PM, F):
         R = (PM @ (hsi.sigma[:, None] * F)) / msi.sigma[:, None]
-        values, turn = np.linalg.eigh(R.T @ R)
+        values, turn = eigh_signed(R.T @ R)
         self.hsi, self.msi, self.blur = hsi, msi, blur
         self.F, R = F @ turn, R @ turn
         self.R = R
@@ -139,7 +140,7 @@ def _pixelwise(Z, kinds, grams, weights):
 
 def _drawn(kinds, grams, rng):
     """R' times white noise."""
-    values, vectors = np.linalg.eigh(grams)
+    values, vectors = eigh_signed(grams)
     roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     white = rng.standard_normal((*kinds.shape, grams.shape[1]))
     return np.einsum("ijpq,ijq->ijp", roots[kinds], white) if len(roots) > 1 else white @ roots[0].T

@@ -35,6 +35,13 @@ class Moments:
         return self.second / max(self.count, 1) - np.outer(mean, mean)
 
 
+def eigh_signed(matrix):
+    """`numpy.linalg.eigh`, each vector with its largest entry positive: their signs are LAPACK's whim otherwise."""
+    values, vectors = np.linalg.eigh(matrix)
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
+    return values, vectors * np.where(largest < 0.0, -1.0, 1.0)
+
+
 def moments_of(image, valid=None):
     """The `Moments` of the pixels that `complete` chooses."""
     X = pixels_of(image, *complete(image, valid))

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..model.checks import as_choice, as_cube, as_valid, check_values, working_dtype
 from ..model.result import Status, Trace
-from .moments import Moments, moments_of
+from .moments import Moments, eigh_signed, moments_of
 
 # The least σ, as a part of the image's root mean square.
 LEAST = 1e-6
@@ -191,7 +191,7 @@ def _regression_residual(second, pixels):
 
 def spectrum_of(second, pixels, sigma):
     """The `Spectrum` of an image with X'X = `second`, its bands divided by σ."""
-    values, vectors = np.linalg.eigh(second / np.outer(sigma, sigma))
+    values, vectors = eigh_signed(second / np.outer(sigma, sigma))
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     few, many = sorted((pixels, len(values)))
     beta = few / many

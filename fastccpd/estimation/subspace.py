@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import solveh_banded
 
 from ..model.result import Status, Trace
+from .moments import eigh_signed
 from .noise import spectrum_of
 
 # Weights of the total variation along the bands of a spectrum with noise 1, and what counts as no step there.
@@ -73,7 +74,7 @@ def subspace_of(noise, *, most):
 
 def scaled(E, whitened):
     """The principal spectra within orthonormal E, each times the square root of its map's relative deviation."""
-    variances, turn = np.linalg.eigh(E.T @ whitened.covariance() @ E)
+    variances, turn = eigh_signed(E.T @ whitened.covariance() @ E)
     own = np.maximum(variances - 1.0, _FAINTEST)
     return (E @ turn) * (own / own[-1]) ** 0.25
 

@@ -84,6 +84,7 @@ class CoupledNLS(Method):
     takes_regularisers: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
         self._solver_options(None)

@@ -94,6 +94,8 @@ class Method:
     needs_periodic_blur: ClassVar[bool] = False
     # Whether it runs compiled kernels, which a warm-up has to compile.
     uses_kernels: ClassVar[bool] = False
+    # Whether it gives the same bytes on any number of threads: BLAS, which does not, is then held at one.
+    same_bytes_on_any_threads: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 

@@ -51,6 +51,7 @@ class NNCCPDAuto(Method):
     has_starts: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
         set_fields(

@@ -38,6 +38,7 @@ class TVMaps(Method):
     nonnegative: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    same_bytes_on_any_threads: ClassVar[bool] = True
     tells_uncertainty: ClassVar[bool] = True
 
     def __post_init__(self):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..blas import one_blas_thread
 from ..kernels import reconstruct
 from .checks import as_cube, as_valid, check_values, working_dtype
 from .degradation import Degradation
@@ -108,8 +109,9 @@ class Maps:
         rows, cols, bands = map(as_part, (rows, cols, bands))
         Z, S = self.Z[rows][:, cols], self.S[bands]
         image = np.empty((*Z.shape[:2], len(S)), self.Z.dtype if dtype is None else dtype)
-        for i in range(len(Z)):  # row by row: no second image in float64
-            np.maximum(Z[i] @ S.T, 0.0, out=image[i], casting="same_kind")
+        with one_blas_thread():
+            for i in range(len(Z)):  # row by row: no second image in float64
+                np.maximum(Z[i] @ S.T, 0.0, out=image[i], casting="same_kind")
         return image
 
 
