@@ -137,7 +137,7 @@ def _shown(options, method, max_iter):
 
 @contextmanager
 def _interruptible():
-    """An event that the first Ctrl-C sets; the second one is a KeyboardInterrupt again."""
+    """An event that the first Ctrl-C, or SIGTERM, sets; the second one does what it did before."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked
@@ -145,11 +145,16 @@ def _interruptible():
 
     def stop(number, frame):
         asked.set()
-        signal.signal(signal.SIGINT, before)
+        put_back()
         print_error("stopping after this iteration, and writing what there is; Ctrl-C again throws it away")
 
-    before = signal.signal(signal.SIGINT, stop) or signal.SIG_DFL
+    def put_back():
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = {number: signal.signal(number, stop) or signal.SIG_DFL for number in numbers}
     try:
         yield asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        put_back()

@@ -37,6 +37,8 @@ class FusedFiles:
         What `psf` stands for, in words and as settings.
     shift : fastccpd.estimation.shift.Shift or None
         The shift between the images that the operators do not know of; None if it is not known.
+    seen : (hsi, msi)
+        The result as the two sensors would see it.
     residuals : dict
         ‖image − degraded result‖ / ‖image‖ of "hsi" and "msi", where they have data.
     noise : dict or None
@@ -57,6 +59,7 @@ class FusedFiles:
     degradation: Degradation
     blur: operators.Blur
     shift: Shift | None
+    seen: tuple[np.ndarray, np.ndarray]
     residuals: dict[str, float]
     noise: dict[str, float] | None
     marked: np.ndarray
@@ -196,10 +199,12 @@ def fuse_files(
             callback=None if shown is None else _remembering(shown, stopped),
             **options,
         )
-    complete = result.converged and len(result.start_costs) == starts
+    # Maps need no further starts.
+    complete = result.converged and (len(result.start_costs) == starts or result.shown == "maps")
     measured = tuple(map(gaps.emptied, images, (pair.missing_hsi, pair.missing_msi)))
-    seen = zip(("hsi", "msi"), measured, degrade(result, degradation), strict=True)
-    residuals = {name: relative_residual(image, degraded) for name, image, degraded in seen}
+    seen = degrade(result, degradation)
+    compared = zip(("hsi", "msi"), measured, seen, strict=True)
+    residuals = {name: relative_residual(image, degraded) for name, image, degraded in compared}
     marked = np.zeros_like(pair.missing) if keep_filled else pair.missing
     written = _write(output, uncertainty, overwrite, result, pair, marked, starts, remarks)
     return FusedFiles(
@@ -209,6 +214,7 @@ def fuse_files(
         degradation=degradation,
         blur=blur,
         shift=shift,
+        seen=seen,
         residuals=residuals,
         noise=estimated_snr(result, *measured),
         marked=marked,
