@@ -111,10 +111,15 @@ def machine():
         "cores": cores(),
         "numba threads": numba.config.NUMBA_NUM_THREADS,
         "wait policy": os.environ.get("OMP_WAIT_POLICY", "unset"),
-        "blas": sorted({f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()
-                        for pool in threadpool_info() if pool["user_api"] == "blas"}),
+        "blas": sorted(
+            {
+                f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()
+                for pool in threadpool_info()
+                if pool["user_api"] == "blas"
+            }
+        ),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in names}},
-    }  # fmt: skip
+    }
 
 
 def _processor():

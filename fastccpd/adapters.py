@@ -74,9 +74,11 @@ def _covered(tensor, factors):
     """Whether the kernels have what it takes: third order, NumPy, one float dtype."""
     dtype = getattr(tensor, "dtype", None)
     return (
-        isinstance(tensor, np.ndarray) and tensor.ndim == 3 and dtype in (np.float32, np.float64)
+        isinstance(tensor, np.ndarray)
+        and tensor.ndim == 3
+        and dtype in (np.float32, np.float64)
         and all(isinstance(factor, np.ndarray) and factor.dtype == dtype for factor in factors)
-    )  # fmt: skip
+    )
 
 
 def _any_order(tensor, factors, mode):

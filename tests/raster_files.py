@@ -36,10 +36,12 @@ def full_raster(dtype=np.float64, **changed):
     """A raster of which everything is known; no number in it is round."""
     bands = SHAPE[2]
     known = {
-        "wavelengths": np.linspace(401.29, 2499.47, bands), "fwhm": np.linspace(9.43, 11.7, bands), "nodata": 7.0,
+        "wavelengths": np.linspace(401.29, 2499.47, bands),
+        "fwhm": np.linspace(9.43, 11.7, bands),
+        "nodata": 7.0,
         "georeference": Georeference(UTM, (29.7, 0.0, 500000.25, 0.0, -30.1, 4200000.7)),
         "bad_bands": np.arange(bands) % 3 == 1,
-    }  # fmt: skip
+    }
     return Raster(values(dtype), **known | changed)
 
 
@@ -51,9 +53,15 @@ def write_envi(path, cube, interleave="bsq", *, order="<", offset=0, code=None, 
     path.write_bytes(bytes(offset) + lying.tobytes())
     rows, columns, bands = cube.shape
     text = {
-        "samples": columns, "lines": rows, "bands": bands, "header offset": offset, "file type": "ENVI Standard",
-        "data type": code or codes[cube.dtype.str[1:]], "interleave": interleave, "byte order": int(order == ">"),
-    } | {name.replace("_", " "): value for name, value in fields.items()}  # fmt: skip
+        "samples": columns,
+        "lines": rows,
+        "bands": bands,
+        "header offset": offset,
+        "file type": "ENVI Standard",
+        "data type": code or codes[cube.dtype.str[1:]],
+        "interleave": interleave,
+        "byte order": int(order == ">"),
+    } | {name.replace("_", " "): value for name, value in fields.items()}
     header = path.with_suffix(".hdr")
     header.write_text("ENVI\n" + "".join(f"{name} = {value}\n" for name, value in text.items() if value is not None))
     return header

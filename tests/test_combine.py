@@ -60,8 +60,16 @@ def test_a_mean_of_maps_is_the_maps_with_their_uncertainty(case):
 
 def test_a_mean_keeps_the_dtype_and_renders_blocks(case):
     hsi, msi, degradation = case
-    result = fuse(hsi.astype(np.float32), msi.astype(np.float32), degradation, method="nn-ccpd-nls", rank=4, starts=3,
-                  combine="mean", max_iter=5)  # fmt: skip
+    result = fuse(
+        hsi.astype(np.float32),
+        msi.astype(np.float32),
+        degradation,
+        method="nn-ccpd-nls",
+        rank=4,
+        starts=3,
+        combine="mean",
+        max_iter=5,
+    )
     assert result.sri.dtype == np.float32
     block = result.render(rows=slice(3, 9), cols=[0, 7], bands=np.array([2, 2]))
     np.testing.assert_array_equal(block, result.sri[3:9][:, [0, 7]][:, :, [2, 2]])

@@ -229,7 +229,7 @@ def grows(self, problem, **arguments):
         ("options_may_be_numpy_scalars", {"__post_init__": lambda self: None}, "steps: np.int64"),
         ("options_round_trip_through_json", {"options": lambda self: {}}, "exactly the options"),
     ],
-)  # fmt: skip
+)
 def test_the_suite_notices(check, members, sentence):
     with pytest.raises(AssertionError, match=sentence):
         getattr(testing, f"check_{check}")(broken(**members))

@@ -108,8 +108,12 @@ REFUSED = {
         ({"msi": with_value(MSI, np.inf).astype(np.float16)}, VALUE, "msi", "NaN or infinite"),
         ({"hsi": with_value(HSI, 1e151)}, VALUE, "hsi", "1e+150"),
         ({"msi": with_value(MSI, -1e300)}, VALUE, "msi", "1e+150"),
-        ({"hsi": np.float32(1e38) * HSI.astype(np.float32), "msi": np.float32(1e38) * MSI.astype(np.float32)},
-         VALUE, "hsi", "magnitudes up to"),
+        (
+            {"hsi": np.float32(1e38) * HSI.astype(np.float32), "msi": np.float32(1e38) * MSI.astype(np.float32)},
+            VALUE,
+            "hsi",
+            "magnitudes up to",
+        ),
     ],
     "degradation": [
         ({"P1": with_value(P1, np.nan, (1, 2))}, VALUE, "P1", "NaN or infinite"),
@@ -193,7 +197,7 @@ REFUSED = {
         (PAPERS | {"init": "random"}, TYPE, "init", "str"),
         (PAPERS | {"init": 7}, TYPE, "init", "int"),
     ],
-}  # fmt: skip
+}
 
 if np.dtype(np.longdouble).itemsize > 8:
     REFUSED["dtypes"].append(({"hsi": HSI.astype(np.longdouble)}, TYPE, "hsi", np.dtype(np.longdouble).name))
@@ -259,7 +263,7 @@ def test_memory_needed_refuses_what_is_no_shape(shapes, kind, argument):
         (lambda image: Frame(image), np.float64),
     ],
     ids=["> f8", "> f4", "float16", "float32", "uint8", "> i4", "nested lists", "an array inside"],
-)  # fmt: skip
+)
 def test_a_documented_cast_gives_the_bytes_of_the_same_values_in_its_dtype(cast, dtype):
     images = {"hsi": cast(HSI), "msi": cast(MSI)}
     result = fuse(**images)

@@ -45,10 +45,16 @@ def test_what_stands_in_the_gaps_has_no_part_in_the_result(case, method):
     options = {"method": method, "rank": 4, "max_iter": 5}
     (valid_H, there_H), (valid_M, there_M) = gaps(hsi, "values"), gaps(msi, "pixels", seed=2)
     images = [
-        fuse(np.where(there_H, hsi, filling), np.where(there_M, msi, filling), degradation, hsi_valid=valid_H,
-             msi_valid=valid_M, **options).sri.tobytes()
+        fuse(
+            np.where(there_H, hsi, filling),
+            np.where(there_M, msi, filling),
+            degradation,
+            hsi_valid=valid_H,
+            msi_valid=valid_M,
+            **options,
+        ).sri.tobytes()
         for filling in (0.0, np.nan, -1e9)
-    ]  # fmt: skip
+    ]
     assert images[0] == images[1] == images[2]
 
 

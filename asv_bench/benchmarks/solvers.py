@@ -105,11 +105,13 @@ class NumpyCoupledCPD:
         products = []
         for (U, S, Q, _), T in zip(self.here[2], self._see(self.slope * z)):
             X = [t.T @ f for t, f in zip(T, U)]
-            products.append((
-                T[0] @ Q[0] + U[0] @ (X[1] * S[2] + X[2] * S[1]),
-                T[1] @ Q[1] + U[1] @ (X[0] * S[2] + X[2] * S[0]),
-                T[2] @ Q[2] + U[2] @ (X[0] * S[1] + X[1] * S[0]),
-            ))  # fmt: skip
+            products.append(
+                (
+                    T[0] @ Q[0] + U[0] @ (X[1] * S[2] + X[2] * S[1]),
+                    T[1] @ Q[1] + U[1] @ (X[0] * S[2] + X[2] * S[0]),
+                    T[2] @ Q[2] + U[2] @ (X[0] * S[1] + X[1] * S[0]),
+                )
+            )
         return self.slope * self._lift(*products) + self.diagonal * z
 
     def precondition(self, r):
@@ -210,8 +212,17 @@ def least_squares(problem, x0, target, patience=120.0):
         return LinearOperator((split + images[1].size, x.size), matvec=forward, rmatvec=adjoint)
 
     with suppress(_Reached):
-        optimize.least_squares(residual, x0.reshape(-1), jac=jacobian, method="trf", tr_solver="lsmr",
-                               ftol=None, xtol=None, gtol=1e-15, max_nfev=100000)  # fmt: skip
+        optimize.least_squares(
+            residual,
+            x0.reshape(-1),
+            jac=jacobian,
+            method="trf",
+            tr_solver="lsmr",
+            ftol=None,
+            xtol=None,
+            gtol=1e-15,
+            max_nfev=100000,
+        )
     return time.perf_counter() - started
 
 

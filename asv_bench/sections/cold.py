@@ -55,10 +55,13 @@ def cold():
     more = min(run["first"] - run["second"] for run in warm)
     rows = [
         ["`import fastccpd`", f"{own:.2f} s", f"{own / numba:.2f}× `import numba` ({numba:.2f} s)"],
-        ["first `fuse`, kernels in the cache", f"{min(run['first'] for run in warm):.2f} s",
-         f"{more:.2f} s more than the second"],
+        [
+            "first `fuse`, kernels in the cache",
+            f"{min(run['first'] for run in warm):.2f} s",
+            f"{more:.2f} s more than the second",
+        ],
         ["import and first `fuse`, empty cache", f"{min(run['all'] for run in empty):.1f} s", ""],
         ["`fastccpd warmup`, empty cache", f"{ahead[0]['seconds']:.1f} s", f"{ahead[0]['compiled']} routines"],
-    ]  # fmt: skip
+    ]
     numbers = {"imports": imports, "empty cache": empty, "warm cache": warm, "warmup": ahead}
     yield Table("cold", ["in a new process", "time", ""], rows, numbers)

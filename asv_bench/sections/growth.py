@@ -41,8 +41,10 @@ def threads():
             numbers[name] = least_times(ways, 5)
         finally:
             numba.set_num_threads(most)
-    rows = [[name, f"{times['1']:.3f}", f"{times[str(most)]:.3f}", f"{times['1'] / times[str(most)]:.2f}×"]
-            for name, times in numbers.items()]  # fmt: skip
+    rows = [
+        [name, f"{times['1']:.3f}", f"{times[str(most)]:.3f}", f"{times['1'] / times[str(most)]:.2f}×"]
+        for name, times in numbers.items()
+    ]
     yield Table("threads", ["seconds", "one thread", f"{most} threads", "gain"], rows, numbers)
 
 

@@ -17,10 +17,14 @@ def kernels():
         times = numbers[name] = _three_modes(shape, np.float64, rivals.THREE_MODES)
         own = times["fastccpd"]
         times["fastccpd, float32"] = _three_modes(shape, np.float32, ["fastccpd"])["fastccpd"]
-        rows.append([
-            name, f"{4.0 * np.prod(shape, dtype=float) / own / 1e9:.0f}",
-            *(f"{times[rival] / own:.1f}×" for rival in _RIVALS), f"{own / times['fastccpd, float32']:.1f}×",
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                f"{4.0 * np.prod(shape, dtype=float) / own / 1e9:.0f}",
+                *(f"{times[rival] / own:.1f}×" for rival in _RIVALS),
+                f"{own / times['fastccpd, float32']:.1f}×",
+            ]
+        )
     yield Table("mttkrp", ["shape", "GFLOP/s", *_RIVALS, "float32 over float64"], rows, numbers)
 
     numbers = {name: _hessian_product(*case) for name, case in rivals.HESSP_SHAPES.items()}

@@ -49,9 +49,12 @@ def _profile_of(name, case, options, limits):
     rows.append([f"whole ({untimed:.2f} s when no part is timed)", f"{whole:.3f}", "100 %", *[""] * 6])
     rows.append([f"limits: {limits}", *[""] * 8])
     numbers = {
-        "parts": {part: asdict(spent) for part, spent in parts.items()}, "seconds": whole,
-        "seconds when no part is timed": untimed, "iterations": result.n_iter, "limits": limits._asdict(),
-    }  # fmt: skip
+        "parts": {part: asdict(spent) for part, spent in parts.items()},
+        "seconds": whole,
+        "seconds when no part is timed": untimed,
+        "iterations": result.n_iter,
+        "limits": limits._asdict(),
+    }
     return Table(f"profile, {name}", [f"{name}, {result.n_iter} iterations", *_COLUMNS], rows, numbers)
 
 
@@ -78,8 +81,13 @@ class _Spent:
             return [*start, *[""] * 5]
         rates = self.flops / self.seconds / 1e9, self.bytes / self.seconds / 1e9
         share = limits.least_seconds(self.flops, self.bytes) / self.seconds
-        return [*start, f"{self.flops / 1e9:.2f}", f"{self.bytes / 1e9:.2f}", *(f"{rate:.1f}" for rate in rates),
-                f"{100.0 * share:.0f} %"]  # fmt: skip
+        return [
+            *start,
+            f"{self.flops / 1e9:.2f}",
+            f"{self.bytes / 1e9:.2f}",
+            *(f"{rate:.1f}" for rate in rates),
+            f"{100.0 * share:.0f} %",
+        ]
 
 
 class _Watch:

@@ -27,10 +27,17 @@ def roofline():
     for point in points:
         kernel, shape, rank, flops, moved, seconds = point.values()
         rates = flops / seconds / 1e9, moved / seconds / 1e9
-        rows.append([
-            kernel, f"{shape} R={rank}", f"{1e3 * seconds:.3f}", f"{flops / 1e6:.1f}", f"{moved / 1e6:.2f}",
-            *(f"{rate:.1f}" for rate in rates), f"{100.0 * limits.least_seconds(flops, moved) / seconds:.0f} %",
-        ])  # fmt: skip
+        rows.append(
+            [
+                kernel,
+                f"{shape} R={rank}",
+                f"{1e3 * seconds:.3f}",
+                f"{flops / 1e6:.1f}",
+                f"{moved / 1e6:.2f}",
+                *(f"{rate:.1f}" for rate in rates),
+                f"{100.0 * limits.least_seconds(flops, moved) / seconds:.0f} %",
+            ]
+        )
     rows.append([f"limits: {limits}", *[""] * 7])
     head = ["kernel", "problem", "ms", "MFLOP", "MB", "GFLOP/s", "GB/s", "of the limit"]
     yield Table("roofline", head, rows, {"limits": limits._asdict(), "points": points})
@@ -51,9 +58,13 @@ def _points(size):
         rounds = 3 if counted.flops > 1e8 else 100
         way = {"": lambda kernel=kernel, args=args, sharing=sharing: kernel(*args, **sharing)}
         yield {
-            "kernel": counted.part, "shape": counted.shape or "×".join(map(str, shape)), "rank": rank,
-            "flops": counted.flops, "bytes": counted.bytes, "seconds": least_times(way, rounds)[""],
-        }  # fmt: skip
+            "kernel": counted.part,
+            "shape": counted.shape or "×".join(map(str, shape)),
+            "rank": rank,
+            "flops": counted.flops,
+            "bytes": counted.bytes,
+            "seconds": least_times(way, rounds)[""],
+        }
 
 
 def draw(numbers):
@@ -103,8 +114,15 @@ def _write_along(axes, start, rate, text):
 
     low, high = axes.transData.transform([(n * start, n * start * rate) for n in (1.0, 10.0)])
     angle = np.degrees(np.arctan2(*(high - low)[::-1]))
-    axes.text(1.1 * start, 1.25 * start * rate, text, rotation=angle, rotation_mode="anchor", va="bottom",
-              fontsize=plots.LABEL_SIZE)  # fmt: skip
+    axes.text(
+        1.1 * start,
+        1.25 * start * rate,
+        text,
+        rotation=angle,
+        rotation_mode="anchor",
+        va="bottom",
+        fontsize=plots.LABEL_SIZE,
+    )
 
 
 def _name_points(drawn, axes, places, names):
@@ -123,8 +141,9 @@ def _name_points(drawn, axes, places, names):
     directions = [(np.cos(angle), np.sin(angle)) for angle in np.radians(np.arange(0.0, 360.0, 15.0))]
     # Long names first: short ones find a place anywhere.
     for n in sorted(range(len(names)), key=lambda n: -len(names[n])):
-        text = axes.annotate(names[n], places[n], (0.0, 0.0), textcoords="offset pixels", va="center",
-                             fontsize=plots.TICK_SIZE)  # fmt: skip
+        text = axes.annotate(
+            names[n], places[n], (0.0, 0.0), textcoords="offset pixels", va="center", fontsize=plots.TICK_SIZE
+        )
         for distance, (right, up) in itertools.product(range(8, 40, 2), directions):
             text.set(position=(distance * right, distance * up), ha="left" if right > 0.0 else "right")
             box = text.get_window_extent(renderer)

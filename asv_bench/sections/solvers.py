@@ -16,8 +16,14 @@ from ..benchmarks.pairs import start_of
 from ..measuring import Table
 
 _PATIENCE = 60.0
-_HEAD = ["time to a cost", "same algorithm in NumPy", "L-BFGS on our kernels", "`least_squares`, trf + lsmr",
-         "paper's algorithm in NumPy, 15 CG steps", "the same with our forcing term"]  # fmt: skip
+_HEAD = [
+    "time to a cost",
+    "same algorithm in NumPy",
+    "L-BFGS on our kernels",
+    "`least_squares`, trf + lsmr",
+    "paper's algorithm in NumPy, 15 CG steps",
+    "the same with our forcing term",
+]
 
 
 def solvers():
@@ -31,12 +37,18 @@ def solvers():
         medians = {way: float(np.median(seconds)) for way, seconds in times.items()}
         best_lbfgs = min(seconds for way, seconds in medians.items() if way.startswith("l-bfgs"))
         slow = medians["least_squares"] / medians["ours"]
-        rows.append([
-            name, f"{medians['numpy'] / medians['ours']:.1f}×", f"{best_lbfgs / medians['ours']:.1f}×",
-            f"{'over ' if medians['least_squares'] >= _PATIENCE else ''}{slow:.0f}×",
-            *(f"{np.median([run['its seconds'] / run['our seconds'] for run in runs]):.0f}×"
-              for runs in against_paper.values()),
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                f"{medians['numpy'] / medians['ours']:.1f}×",
+                f"{best_lbfgs / medians['ours']:.1f}×",
+                f"{'over ' if medians['least_squares'] >= _PATIENCE else ''}{slow:.0f}×",
+                *(
+                    f"{np.median([run['its seconds'] / run['our seconds'] for run in runs]):.0f}×"
+                    for runs in against_paper.values()
+                ),
+            ]
+        )
     yield Table("solvers", _HEAD, rows, numbers)
 
 

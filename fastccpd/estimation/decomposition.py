@@ -103,8 +103,9 @@ class Choice:
     bound: float
 
 
-def decompose_maps(maps, degradation, *, rank=30, ridge=1e-3, max_iter=400, ftol=1e-2, rng, callback=None,
-                   time_limit=None):  # fmt: skip
+def decompose_maps(
+    maps, degradation, *, rank=30, ridge=1e-3, max_iter=400, ftol=1e-2, rng, callback=None, time_limit=None
+):
     """The `Decomposition` of maps.
 
     Parameters
@@ -159,8 +160,20 @@ class MapDecomposer:
         return {"options": self.options, "start": self.start}
 
 
-def decompose_scene(problem, noise, fit, *, rank=30, ridge=1e-3, max_iter=400, ftol=1e-2, rng, callback=None,
-                    time_limit=None, bound=None):  # fmt: skip
+def decompose_scene(
+    problem,
+    noise,
+    fit,
+    *,
+    rank=30,
+    ridge=1e-3,
+    max_iter=400,
+    ftol=1e-2,
+    rng,
+    callback=None,
+    time_limit=None,
+    bound=None,
+):
     """The `Decomposition` of maps, or of the images themselves where that has a lower risk than the maps.
 
     Parameters

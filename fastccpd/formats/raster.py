@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..model.checks import as_cube
+from ..model.checks import as_cube, set_fields
 from .extras import rasterio_or_none
 
 #: What a cube may be of.
@@ -44,7 +44,7 @@ class Georeference:
             raise ValueError(f"transform: got {transform}; {needed}")
         if self.crs is not None and not isinstance(self.crs, str):
             raise TypeError(f"crs: got {type(self.crs).__name__}; WKT as text, or None, is needed")
-        object.__setattr__(self, "transform", transform)
+        set_fields(self, transform=transform)
 
     def same_crs(self, other):
         """Whether two grids have the same coordinate reference system; None where that cannot be known.
@@ -83,11 +83,11 @@ class _Described:
         bands = self.shape[2]
         for name in ("wavelengths", "fwhm"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _positive(getattr(self, name), name, bands))
+                set_fields(self, **{name: _positive(getattr(self, name), name, bands)})
         if self.bad_bands is not None:
-            object.__setattr__(self, "bad_bands", _flags(self.bad_bands, bands))
+            set_fields(self, bad_bands=_flags(self.bad_bands, bands))
         if self.nodata is not None:
-            object.__setattr__(self, "nodata", _number(self.nodata))
+            set_fields(self, nodata=_number(self.nodata))
         if self.georeference is not None and not isinstance(self.georeference, Georeference):
             raise TypeError(f"georeference: got {type(self.georeference).__name__}; a Georeference is needed")
 
@@ -129,7 +129,7 @@ class Raster(_Described):
 
     def __post_init__(self):
         cube = as_cube(self.cube, "cube")
-        object.__setattr__(self, "cube", cube.astype(cube.dtype.newbyteorder("="), copy=False, subok=False))
+        set_fields(self, cube=cube.astype(cube.dtype.newbyteorder("="), copy=False, subok=False))
         super().__post_init__()
 
     @property

@@ -226,8 +226,11 @@ class TestOperators:
         hsi, msi, _ = write_pair(tmp_path)
         PM = landsat(SHAPE[2]).toarray()
         path = tmp_path / f"response.{form}"
-        {"npy": lambda: np.save(path, PM), "npz": lambda: np.savez(path, other=np.ones(3), PM=PM),
-         "mat": lambda: io.savemat(path, {"R": PM})}[form]()  # fmt: skip
+        {
+            "npy": lambda: np.save(path, PM),
+            "npz": lambda: np.savez(path, other=np.ones(3), PM=PM),
+            "mat": lambda: io.savemat(path, {"R": PM}),
+        }[form]()
         fuse(hsi, msi, "-o", tmp_path / "by_matrix.npy", "--srf", path, srf=False)
         fuse(hsi, msi, "-o", tmp_path / "by_name.npy")
         np.testing.assert_array_equal(np.load(tmp_path / "by_matrix.npy"), np.load(tmp_path / "by_name.npy"))
@@ -286,8 +289,13 @@ class TestOperators:
         spec = "gaussian,sigma=1.5,taps=7,phase=2,boundary=zero"
         _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "f.npz", "--psf", spec)
         assert told["blur"] == {
-            "psf": "gaussian", "phase": 2.0, "boundary": "zero", "sigma": 1.5, "kernel": 7, "assumed": False,
-        }  # fmt: skip
+            "psf": "gaussian",
+            "phase": 2.0,
+            "boundary": "zero",
+            "sigma": 1.5,
+            "kernel": 7,
+            "assumed": False,
+        }
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
@@ -573,8 +581,11 @@ class TestGaps:
 
     def test_a_declared_value_that_occurs_is_not_used_as_a_mark(self):
         missing = np.eye(4, 3, dtype=bool)
-        for cube, declared, expected in ((np.zeros((4, 3, 2)), 0.0, np.nan), (np.ones((4, 3, 2)), 0.0, 0.0),
-                                         (np.ones((4, 3, 2), np.float32), None, np.nan)):  # fmt: skip
+        for cube, declared, expected in (
+            (np.zeros((4, 3, 2)), 0.0, np.nan),
+            (np.ones((4, 3, 2)), 0.0, 0.0),
+            (np.ones((4, 3, 2), np.float32), None, np.nan),
+        ):
             marked, value = gaps.marked(cube, missing, declared)
             np.testing.assert_equal(value, expected)
             np.testing.assert_array_equal(marked[missing], expected)
@@ -727,9 +738,13 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(tmp_path):
     )
     (tmp_path / "x.tif").write_bytes(b"II*\0" + bytes(100))
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env=os.environ | {"PYTHONPATH": str(Path(fastccpd.__file__).parents[1])},
-    )  # fmt: skip
+    )
     assert done.stdout.split() == ["2", "2"]
     first, second = done.stderr.splitlines()
     assert first == 'fastccpd: --report needs matplotlib; pip install "fastccpd[plot]"'

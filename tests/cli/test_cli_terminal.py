@@ -18,8 +18,22 @@ from fastccpd.cli import main
 from fastccpd.cli.progress import fusion_progress, rows_progress
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(fastccpd.__file__).parents[1]), "TERM": "xterm", "COLUMNS": "150"}
-ENDLESS = ["--method", "nn-ccpd-nls", "--srf", "landsat", "--rank", "4", "--max-iter", "1000000", "--tol", "0",
-           "--option", "gtol=0", "--option", "xtol=0"]  # fmt: skip
+ENDLESS = [
+    "--method",
+    "nn-ccpd-nls",
+    "--srf",
+    "landsat",
+    "--rank",
+    "4",
+    "--max-iter",
+    "1000000",
+    "--tol",
+    "0",
+    "--option",
+    "gtol=0",
+    "--option",
+    "xtol=0",
+]
 
 
 def command(*arguments, before=""):

@@ -96,9 +96,13 @@ class TestEverywhere:
         )
         reading, writing = os.pipe()
         child = subprocess.Popen(
-            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        )
         os.close(writing)
         os.close(reading)
         _, errors = child.communicate("x", timeout=120)
@@ -409,8 +413,9 @@ class TestMethods:
 
     def test_documentation_comes_from_the_method_or_its_base(self, capsys):
         assert told(capsys, "methods", "hysure")["options"]["lambda_m"] == {
-            "default": 1.0, "text": "float: Weight of the MSI's misfit.",
-        }  # fmt: skip
+            "default": 1.0,
+            "text": "float: Weight of the MSI's misfit.",
+        }
         assert told(capsys, "methods", "nn-ccpd-nls")["options"]["xtol"]["text"].startswith(
             "float: Stop when a step is shorter"
         )
@@ -438,8 +443,21 @@ def test_after_a_warmup_nothing_is_compiled(tmp_path):
     hsi, msi, _ = write_pair(tmp_path)
     fused = process("fuse", hsi, msi, "-o", "f.npz", "--srf", "landsat", "--max-iter", 2, env=environment, cwd=tmp_path)
     assert fused.returncode == 4, fused.stderr
-    single = process("fuse", hsi, msi, "-o", "g.npz", "--srf", "landsat", "--max-iter", 2, "--dtype", "float32",
-                     env=environment, cwd=tmp_path)  # fmt: skip
+    single = process(
+        "fuse",
+        hsi,
+        msi,
+        "-o",
+        "g.npz",
+        "--srf",
+        "landsat",
+        "--max-iter",
+        2,
+        "--dtype",
+        "float32",
+        env=environment,
+        cwd=tmp_path,
+    )
     assert single.returncode == 4, single.stderr
     assert files() == before
 

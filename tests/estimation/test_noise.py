@@ -21,8 +21,9 @@ def images(request, data_folder):
 
 def relative_errors(which, image, sigma, draws=DRAWS):
     """|estimate/σ − 1| of each band, the estimate the median over draws."""
-    found = [ESTIMATES[which](image + sigma * np.random.default_rng(draw).standard_normal(image.shape))
-             for draw in draws]  # fmt: skip
+    found = [
+        ESTIMATES[which](image + sigma * np.random.default_rng(draw).standard_normal(image.shape)) for draw in draws
+    ]
     return np.abs(np.median(found, axis=0) / sigma - 1.0)
 
 
@@ -96,9 +97,13 @@ def test_gaps_leave_the_estimate_within_a_tenth(images, which, missing):
 def test_any_image_has_a_finite_positive_estimate(which, kind):
     scene = small_case(shape=(24, 20, 7))[1 + which]
     scene = {
-        "low rank": scene, "constant": np.full((5, 4, 6), 3.0), "zero": np.zeros((5, 4, 6)), "one pixel": scene[:1, :1],
-        "one band": scene[:, :, :1], "one dark band": scene * (np.arange(scene.shape[2]) != 2),
-    }[kind]  # fmt: skip
+        "low rank": scene,
+        "constant": np.full((5, 4, 6), 3.0),
+        "zero": np.zeros((5, 4, 6)),
+        "one pixel": scene[:1, :1],
+        "one band": scene[:, :, :1],
+        "one dark band": scene * (np.arange(scene.shape[2]) != 2),
+    }[kind]
     sigma = ESTIMATES[which](scene)
     assert sigma.shape == scene.shape[2:]
     assert np.isfinite(sigma).all()

@@ -165,8 +165,7 @@ def test_the_risk_that_fit_reports_is_the_true_one_but_for_the_part_of_the_spect
     for seed in range(10):
         clean, problem = observed(seed, sigma)
         fitted = fit_maps(problem, known_noise(problem, sigma))
-        P1, P2, PM = (op.toarray() for op in
-                      (problem.degradation.P1, problem.degradation.P2, problem.degradation.PM))  # fmt: skip
+        P1, P2, PM = (op.toarray() for op in (problem.degradation.P1, problem.degradation.P2, problem.degradation.PM))
         fit = observe(fitted.Z @ fitted.S.T, P1, P2, PM)
         true.append(sum(np.sum((a - b) ** 2) for a, b in zip(fit, clean)) / sigma**2)
         estimated.append(fitted.chi2 - sum(problem.sizes) + 2.0 * fitted.dof)

@@ -69,8 +69,10 @@ def test_the_seven_systems_are_those_of_the_paper_whose_own_stands_twice_and_our
     assert methods.count("nn-ccpd-nls") == 2
     assert methods.count("nn-ccpd-auto") == 1
     assert systems.SYSTEMS["nn-ccpd-nls:paper"].options == {
-        "rank": 30, "step": "dogleg", "curvature": "gauss-newton",
-    }  # fmt: skip
+        "rank": 30,
+        "step": "dogleg",
+        "curvature": "gauss-newton",
+    }
     assert systems.SYSTEMS["scott"].options["rank"] == (12, 12, 12)
     assert len(systems.chosen(tensor_only=True)) == 7
     for system in systems.SYSTEMS.values():

@@ -95,10 +95,14 @@ def test_an_empty_file_is_said_to_be_empty(suffix, tmp_path):
 
 def test_a_file_under_the_suffix_of_another_format_is_said_to_be_what_it_is(tmp_path):
     kinds = {
-        "npy": "an npy file", "npz": "an npz (zip) file", "geotiff": "a TIFF file", "envi": "an ENVI header",
-        "mat": "a MAT file of version 5 or later", "mat73": "a MAT file of version 5 or later",
+        "npy": "an npy file",
+        "npz": "an npz (zip) file",
+        "geotiff": "a TIFF file",
+        "envi": "an ENVI header",
+        "mat": "a MAT file of version 5 or later",
+        "mat73": "a MAT file of version 5 or later",
         "envi data": "nothing known",
-    }  # fmt: skip
+    }
     suffixes = {"npy": "npy", "npz": "npz", "geotiff": "tif", "envi": "hdr", "mat": "mat"}
     paths = files_of_every_kind(tmp_path)
     (tmp_path / "renamed.img").write_bytes(b"1234")

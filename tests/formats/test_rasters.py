@@ -299,9 +299,14 @@ def test_a_name_with_colons_is_a_name_where_there_is_such_a_file(tmp_path):
 
 def test_variables_that_do_not_fit_are_left_out_and_said(tmp_path):
     np.savez(
-        tmp_path / "scene.npz", msi=values(), wavelengths=np.arange(36.0), fwhm=np.full(BANDS, -1.0),
-        transform=np.zeros(6), crs=np.array(["a", "b"]), nodata=np.array([None]),
-    )  # fmt: skip
+        tmp_path / "scene.npz",
+        msi=values(),
+        wavelengths=np.arange(36.0),
+        fwhm=np.full(BANDS, -1.0),
+        transform=np.zeros(6),
+        crs=np.array(["a", "b"]),
+        nodata=np.array([None]),
+    )
     found = rasters.read(tmp_path / "scene.npz")
     known = (found.wavelengths, found.fwhm, found.nodata, found.georeference)
     assert known == (None, None, None, None)
@@ -322,10 +327,14 @@ def test_doubles_that_matlab_keeps_as_bytes_are_doubles(tmp_path):
 def test_version_7_3_of_mat_is_read_in_the_order_of_matlab(userblock, dtype, tmp_path):
     raster = full_raster(dtype)
     variables = {
-        "scene": raster.cube, "wavelengths": raster.wavelengths[None], "fwhm": raster.fwhm[:, None], "crs": UTM,
-        "transform": np.array([raster.georeference.transform]), "bad_bands": raster.bad_bands[None],
+        "scene": raster.cube,
+        "wavelengths": raster.wavelengths[None],
+        "fwhm": raster.fwhm[:, None],
+        "crs": UTM,
+        "transform": np.array([raster.georeference.transform]),
+        "bad_bands": raster.bad_bands[None],
         "nodata": np.array([[7.0]]),
-    }  # fmt: skip
+    }
     write_mat73(tmp_path / "scene.mat", variables, userblock)
     found = rasters.read(tmp_path / "scene.mat")
     assert_same_bits(found.cube, raster.cube)
@@ -375,9 +384,12 @@ def test_a_header_named_after_the_whole_data_file_is_found(tmp_path):
 def test_wavelengths_of_envi_become_nanometres(unit, factor, tmp_path):
     centres, widths = np.linspace(450.5, 2400.5, BANDS) / factor, np.full(BANDS, 10.0) / factor
     write_envi(
-        tmp_path / "scene.img", values(), wavelength=f"{{{', '.join(map(repr, centres.tolist()))}}}",
-        fwhm=f"{{{', '.join(map(repr, widths.tolist()))}}}", wavelength_units=unit,
-    )  # fmt: skip
+        tmp_path / "scene.img",
+        values(),
+        wavelength=f"{{{', '.join(map(repr, centres.tolist()))}}}",
+        fwhm=f"{{{', '.join(map(repr, widths.tolist()))}}}",
+        wavelength_units=unit,
+    )
     found = rasters.read(tmp_path / "scene.img")
     np.testing.assert_allclose(found.wavelengths, centres * factor, rtol=1e-15)
     np.testing.assert_allclose(found.fwhm, 10.0, rtol=1e-12)
@@ -416,11 +428,16 @@ def test_a_unit_that_is_no_length_leaves_the_wavelengths_out_and_that_is_said(un
 
 def test_a_header_of_envi_is_understood_in_full(tmp_path):
     write_envi(
-        tmp_path / "scene.img", values(np.float32), wavelength="{400,\n 500,600, 700,\n 800, 900, 1000}",
-        Wavelength_Units="nanometers", bbl="{1, 0, 1, 1, 0, 1, 1}", data_ignore_value="-9999.0",
+        tmp_path / "scene.img",
+        values(np.float32),
+        wavelength="{400,\n 500,600, 700,\n 800, 900, 1000}",
+        Wavelength_Units="nanometers",
+        bbl="{1, 0, 1, 1, 0, 1, 1}",
+        data_ignore_value="-9999.0",
         map_info="{UTM, 1.5, 2.5, 500015, 4199960, 30, 20, 33, North, WGS-84, units=Meters}",
-        description="{two lines,\n and a = sign}", reflectance_scale_factor=10000,
-    )  # fmt: skip
+        description="{two lines,\n and a = sign}",
+        reflectance_scale_factor=10000,
+    )
     found = rasters.read(tmp_path / "scene.img")
     np.testing.assert_array_equal(found.wavelengths, np.arange(400.0, 1001.0, 100.0))
     np.testing.assert_array_equal(found.bad_bands, np.array([0, 1, 0, 0, 1, 0, 0], bool))
@@ -544,17 +561,26 @@ def test_what_is_written_as_geotiff_is_found_by_gdal(tmp_path):
 def test_scales_masks_and_control_points_of_a_geotiff_are_said_to_be_left_out(tmp_path):
     point = rasterio.control.GroundControlPoint(row=0, col=0, x=11.0, y=48.0)
     with rasterio.open(
-        tmp_path / "scene.tif", "w", driver="GTiff", width=20, height=24, count=2, dtype="uint8", gcps=[point] * 4,
+        tmp_path / "scene.tif",
+        "w",
+        driver="GTiff",
+        width=20,
+        height=24,
+        count=2,
+        dtype="uint8",
+        gcps=[point] * 4,
         crs="EPSG:4326",
-    ) as image:  # fmt: skip
+    ) as image:
         image.scales, image.offsets = (0.5, 0.5), (1.0, 1.0)
         image.write(values(np.uint8, (2, 24, 20)))
         image.write_mask(np.zeros((24, 20), bool))
     found = rasters.read(tmp_path / "scene.tif")
     assert found.georeference is None
     assert [any(word in note for note in found.source["notes"]) for word in ("control points", "scale", "mask")] == [
-        True, True, True,
-    ]  # fmt: skip
+        True,
+        True,
+        True,
+    ]
 
 
 # --- missing pixels, and what a raster refuses

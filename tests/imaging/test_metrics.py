@@ -245,9 +245,10 @@ class TestSSIM:
                     var_a, var_b = (weights * (a - mean_a) ** 2).sum(), (weights * (b - mean_b) ** 2).sum()
                     covariance = (weights * (a - mean_a) * (b - mean_b)).sum()
                     values.append(
-                        (2 * mean_a * mean_b + first) * (2 * covariance + second)
+                        (2 * mean_a * mean_b + first)
+                        * (2 * covariance + second)
                         / ((mean_a**2 + mean_b**2 + first) * (var_a + var_b + second))
-                    )  # fmt: skip
+                    )
         return np.mean(values)
 
     @pytest.mark.parametrize("seed", SEEDS)

@@ -70,11 +70,13 @@ def result_of(**parts):
 @pytest.mark.parametrize("kind", ["image", "factors", "maps"])
 def test_degrade_renders_a_result_row_by_row(kind):
     rng = np.random.default_rng(0)
-    result = result_of(**{
-        "image": {"image": rng.random((13, 18, 7))},
-        "factors": {"known_factors": Factors(*(rng.random((n, 3)) for n in (13, 18, 7)))},
-        "maps": {"maps": Maps(rng.standard_normal((13, 18, 3)), rng.standard_normal((7, 3)))},
-    }[kind])  # fmt: skip
+    result = result_of(
+        **{
+            "image": {"image": rng.random((13, 18, 7))},
+            "factors": {"known_factors": Factors(*(rng.random((n, 3)) for n in (13, 18, 7)))},
+            "maps": {"maps": Maps(rng.standard_normal((13, 18, 3)), rng.standard_normal((7, 3)))},
+        }[kind]
+    )
     found = degrade(result, make_degradation())
     assert (result.image is None) == (kind != "image")
     for image, expected in zip(found, degrade(result.sri, make_degradation()), strict=True):

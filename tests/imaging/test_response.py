@@ -50,10 +50,15 @@ def test_groups_average_slices_ranges_numbers_and_masks():
     mask = np.array([True, False, False, False, True])
     PM = response_from_groups([slice(1, 4), range(0, 5, 2), [3], np.array([4, 0]), mask], 5)
     assert isinstance(PM, sparse.csr_array)
-    expected = np.array([
-        [0, 1 / 3, 1 / 3, 1 / 3, 0], [1 / 3, 0, 1 / 3, 0, 1 / 3], [0, 0, 0, 1, 0], [0.5, 0, 0, 0, 0.5],
-        [0.5, 0, 0, 0, 0.5],
-    ])  # fmt: skip
+    expected = np.array(
+        [
+            [0, 1 / 3, 1 / 3, 1 / 3, 0],
+            [1 / 3, 0, 1 / 3, 0, 1 / 3],
+            [0, 0, 0, 1, 0],
+            [0.5, 0, 0, 0, 0.5],
+            [0.5, 0, 0, 0, 0.5],
+        ]
+    )
     np.testing.assert_allclose(PM.toarray(), expected, rtol=1e-15)
 
 

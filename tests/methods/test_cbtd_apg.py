@@ -205,9 +205,18 @@ def test_options_out_of_range_are_refused(options, sentence):
 def test_it_is_registered_with_the_published_defaults():
     assert get("cbtd-apg") is CBTDAPG
     assert CBTDAPG().options() == {
-        "rank": 6, "p": 0.5, "q": 0.5, "tau": 1.0, "eps": 1e-3, "lam": 0.8, "theta": 1e-4, "eta": 5e-3,
-        "max_iter": 300, "tol": 1e-4, "scale": None,
-    }  # fmt: skip
+        "rank": 6,
+        "p": 0.5,
+        "q": 0.5,
+        "tau": 1.0,
+        "eps": 1e-3,
+        "lam": 0.8,
+        "theta": 1e-4,
+        "eta": 5e-3,
+        "max_iter": 300,
+        "tol": 1e-4,
+        "scale": None,
+    }
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -213,8 +213,14 @@ def test_options_out_of_range_are_refused(options, sentence):
 def test_it_is_registered_with_the_published_defaults():
     assert get("hysure") is HySure
     assert HySure().options() == {
-        "rank": 6, "basis": "vca", "lambda_m": 1.0, "lambda_phi": 5e-4, "mu": 0.05, "max_iter": 200, "scale": None,
-    }  # fmt: skip
+        "rank": 6,
+        "basis": "vca",
+        "lambda_m": 1.0,
+        "lambda_phi": 5e-4,
+        "mu": 0.05,
+        "max_iter": 200,
+        "scale": None,
+    }
 
 
 def test_the_svd_basis_keeps_to_the_suite_too():

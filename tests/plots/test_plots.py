@@ -28,9 +28,19 @@ def result_of(image=None, factors=None, cost=(9.0, 4.0, 2.0, 1.5), seconds=None)
     rest = [np.nan] * len(cost)
     trace = Trace(list(cost), rest, rest, rest, [0] * len(cost), seconds or [0.1 * n for n in range(len(cost))])
     return FusionResult(
-        status=Status.COST_SETTLED, cost=cost[-1], n_iter=len(cost) - 1, trace=trace, seconds=0.5, method="nn-ccpd-nls",
-        options={"rank": 3}, seed=0, provenance={}, dtype=np.dtype(np.float64), known_factors=factors, image=image,
-    )  # fmt: skip
+        status=Status.COST_SETTLED,
+        cost=cost[-1],
+        n_iter=len(cost) - 1,
+        trace=trace,
+        seconds=0.5,
+        method="nn-ccpd-nls",
+        options={"rank": 3},
+        seed=0,
+        provenance={},
+        dtype=np.dtype(np.float64),
+        known_factors=factors,
+        image=image,
+    )
 
 
 def low_rank_result(shape=SHAPE, rank=3, seed=0):
@@ -389,8 +399,10 @@ def test_spectra_have_a_panel_a_pixel_and_a_legend(scene):
     cubes = dict(zip(names, (scene, low_rank_result(), scene + 0.1, scene - 0.1, scene[::4, ::4]), strict=True))
     figure = plots.spectra(cubes, [(3, 4), (20, 15), (11, 9)], WAVELENGTHS, faint=["HSI"], quantity="reflectance")
     assert [axes.get_title() for axes in figure.axes] == [
-        "pixel 1: row 3, column 4", "pixel 2: row 20, column 15", "pixel 3: row 11, column 9"
-    ]  # fmt: skip
+        "pixel 1: row 3, column 4",
+        "pixel 2: row 20, column 15",
+        "pixel 3: row 11, column 9",
+    ]
     (legend,) = figure.legends
     assert [text.get_text().strip() for text in legend.get_texts()] == names
     hsi = figure.axes[1].lines[4]
@@ -467,10 +479,15 @@ def panels_of(count, scene, band=5):
     panels = []
     for n in range(count):
         estimate = noisy(scene, 0.01 * (n + 1), n)
-        panels.append({
-            "title": names[n % 3], "band": estimate[:, :, band], "residual": (estimate - scene)[:, :, band],
-            "sam": metrics.sam_map(estimate, scene), "note": f"R-SNR {30 - n}.0 dB",
-        })  # fmt: skip
+        panels.append(
+            {
+                "title": names[n % 3],
+                "band": estimate[:, :, band],
+                "residual": (estimate - scene)[:, :, band],
+                "sam": metrics.sam_map(estimate, scene),
+                "note": f"R-SNR {30 - n}.0 dB",
+            }
+        )
     return panels
 
 

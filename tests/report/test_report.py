@@ -84,18 +84,39 @@ def known(case, tmp_path_factory):
     scene, wavelengths, degradation, hsi, msi, result = case
     path = tmp_path_factory.mktemp("known") / "new folder" / "report.html"
     inputs = [
-        {"name": "HSI", "path": f"/secret place/{HOSTILE}/{HOSTILE.replace('/', '')}.mat", "shape": hsi.shape,
-         "dtype": "float64", "layout": "stored as (bands, rows, columns)", "sha256": "0a" * 32},
-        {"name": "MSI", "path": "C:\\secret place\\msi.tif", "shape": msi.shape, "dtype": "uint16",
-         "sha256": "1b" * 32},
-    ]  # fmt: skip
+        {
+            "name": "HSI",
+            "path": f"/secret place/{HOSTILE}/{HOSTILE.replace('/', '')}.mat",
+            "shape": hsi.shape,
+            "dtype": "float64",
+            "layout": "stored as (bands, rows, columns)",
+            "sha256": "0a" * 32,
+        },
+        {
+            "name": "MSI",
+            "path": "C:\\secret place\\msi.tif",
+            "shape": msi.shape,
+            "dtype": "uint16",
+            "sha256": "1b" * 32,
+        },
+    ]
     missing = np.zeros(SHAPE[:2], bool)
     missing[3:6, 4:9] = True
     written = report.fusion(
-        path, result, hsi, msi, truth=scene, estimates={f"rival {HOSTILE}": scene + 0.01}, degradation=degradation,
-        wavelengths=wavelengths, inputs=inputs, notes=["A note.", HOSTILE, "\x00\udcff"], title=f"Report {HOSTILE}",
-        missing=missing, quantity="reflectance",
-    )  # fmt: skip
+        path,
+        result,
+        hsi,
+        msi,
+        truth=scene,
+        estimates={f"rival {HOSTILE}": scene + 0.01},
+        degradation=degradation,
+        wavelengths=wavelengths,
+        inputs=inputs,
+        notes=["A note.", HOSTILE, "\x00\udcff"],
+        title=f"Report {HOSTILE}",
+        missing=missing,
+        quantity="reflectance",
+    )
     assert written == path
     return path
 
@@ -230,8 +251,18 @@ def test_the_best_of_each_column_is_bold(scored):
     heads = [text for where, text in page.texts if "thead" in where]
     start = heads.index("System")
     assert heads[start : start + 11] == [
-        "System", "R-SNR", "↑", "(dB)", "SAM", "↓", "(degrees)", "own", "CC", "↑", "time"
-    ]  # fmt: skip
+        "System",
+        "R-SNR",
+        "↑",
+        "(dB)",
+        "SAM",
+        "↓",
+        "(degrees)",
+        "own",
+        "CC",
+        "↑",
+        "time",
+    ]
     assert "Left out by ours: cc: 2 bands." in page.source
 
 
@@ -431,12 +462,25 @@ def visit(path, folder):
     assert BROWSER, f"CI=true, but none of {', '.join(BROWSERS)} is on the PATH"
     log, picture = folder / "net.json", folder / "shot.png"
     command = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        BROWSER,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
         # Whatever is asked for, nothing leaves this machine.
-        "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr",
-        f"--log-net-log={log}", f"--screenshot={picture}", "--window-size=1100,4000", "--dump-dom", path.as_uri(),
-    ]  # fmt: skip
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--user-data-dir={folder / 'profile'}",
+        "--enable-logging=stderr",
+        f"--log-net-log={log}",
+        f"--screenshot={picture}",
+        "--window-size=1100,4000",
+        "--dump-dom",
+        path.as_uri(),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, encoding="utf-8", errors="replace")
     assert done.returncode == 0, done.stderr
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
