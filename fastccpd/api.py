@@ -253,6 +253,8 @@ def _fused(order, problem, generators, seed, callback=None):
             # Maps are the same for every start.
             if not solutions[-1].status.goes_on_to_next_start or solutions[-1].shown == "maps":
                 break
+    # A start whose factors have a lower risk than the maps beats one whose factors do not.
+    solutions = [solution for solution in solutions if solution.shown != "maps"] or solutions
     best = min(solutions, key=lambda solution: solution.cost)
     result = FusionResult(
         status=best.status,

@@ -160,8 +160,8 @@ def test_float32_in_is_float32_out_and_nearly_as_good(case):
 
 def test_several_starts_keep_the_best_and_report_the_spread(case):
     _, hsi, msi, degradation = case
-    one = fuse(hsi, msi, degradation, rank=5, max_iter=20, rng=3)
-    four = fuse(hsi, msi, degradation, rank=5, max_iter=20, rng=3, starts=4)
+    one = fuse(hsi, msi, degradation, method="nn-ccpd-auto", rank=5, max_iter=20, rng=3)
+    four = fuse(hsi, msi, degradation, method="nn-ccpd-auto", rank=5, max_iter=20, rng=3, starts=4)
     assert len(four.start_costs) == 4
     assert four.cost == min(four.start_costs)
     assert four.start_costs[0] == one.cost

@@ -48,7 +48,7 @@ def test_the_main_job_runs(tmp_path):
     done = run(TWO_COMMANDS[0].split(" && ")[1], tmp_path)
     assert done.returncode == 0, done.stderr
     rows = {line.split("  ")[0]: line.split() for line in done.stdout.splitlines() if line}
-    ours, splines = rows["result (nn-ccpd-auto)"], rows["HSI, cubic splines"]
+    ours, splines = rows["result (auto)"], rows["HSI, cubic splines"]
     assert float(ours[2]) > float(splines[3])
     report = (tmp_path / "fastccpd-demo" / "report.html").read_text(encoding="utf-8")
     assert "</html>" in report

@@ -51,6 +51,9 @@ STRONGEST, STEP, WEAKEST = 1.7, 0.6, 0.01
 # Reweighted squares for each λ, and conjugate gradient steps for each of them.
 REWEIGHTINGS, CG_STEPS, CG_RTOL = 3, 40, 0.1
 
+# So many more for the chosen λ, as long as they change anything.
+MOST_REWEIGHTINGS = 50
+
 # Maps have converged if the last reweighting changed their objective by less than this part of it.
 SETTLED = 1e-3
 
@@ -219,7 +222,21 @@ class _Fit:
             if max_iter is not None and len(self.watch.trace) > max_iter:
                 return Status.MAX_ITERATIONS
             self.weight *= STEP
-        return Status.COST_SETTLED if self.best[2] < SETTLED else Status.MAX_ITERATIONS
+        return self._settle()
+
+    def _settle(self):
+        """Go on with the chosen λ where its maps were still changing."""
+        Z, (weight, chi2, dof, risk), change = self.best
+        if change < SETTLED:
+            return Status.COST_SETTLED
+        path = MapPath(self.data, Z, watch=self.watch)
+        for _ in range(MOST_REWEIGHTINGS):
+            change = path.descend(weight, reweightings=1)
+            if change < SETTLED:
+                break
+        settled = self.data.misfit(path.Z)
+        self.best = path.Z, (weight, settled, dof, risk + settled - chi2), change
+        return Status.COST_SETTLED if change < SETTLED else Status.MAX_ITERATIONS
 
     def _fitted(self, status):
         data, sigma_H = self.data, self.noise.hsi_floored
@@ -272,10 +289,10 @@ class MapPath:
         self.weights[...] = strength * self.data.unit**2
         self._solve(self._product(self.Z))
 
-    def descend(self, strength):
+    def descend(self, strength, reweightings=REWEIGHTINGS):
         """Fit with λ = strength; the part of the objective that the last reweighting gained."""
         self.products = 0
-        for _ in range(REWEIGHTINGS):
+        for _ in range(reweightings):
             self._reweight(strength)
             product = self._product(self.Z)
             before = self._objective(strength, product)

@@ -130,7 +130,8 @@ def test_a_converged_run_exits_with_zero(tmp_path, capsys):
 def test_json_holds_everything_and_nothing_else_is_on_stdout(tmp_path, capsys):
     hsi, msi, _ = write_pair(tmp_path)
     out = tmp_path / "fused.npz"
-    code, told = fused_json(capsys, hsi, msi, "-o", out, "--starts", 2, "--threads", 1)
+    method = "--method", "nn-ccpd-nls"
+    code, told = fused_json(capsys, hsi, msi, "-o", out, *method, "--starts", 2, "--threads", 1)
     assert code == 4
     assert told["status"] == "max_iterations"
     assert told["converged"] is False
@@ -393,8 +394,11 @@ class TestUncertainty:
     @pytest.mark.parametrize(
         ("method", "sentence"),
         [
-            ("scott", "--uncertainty: scott tells none; --method nn-ccpd-auto is needed"),
-            ("nn-ccpd-nls", "--uncertainty: nn-ccpd-nls tells none; --method nn-ccpd-auto, or several --starts with"),
+            ("scott", "--uncertainty: scott tells none; --method tv-maps or auto is needed"),
+            (
+                "nn-ccpd-nls",
+                "--uncertainty: nn-ccpd-nls tells none; --method tv-maps or auto, or several --starts with",
+            ),
         ],
     )
     def test_a_method_that_tells_none_is_refused_before_any_work(self, method, sentence, tmp_path, capsys):
@@ -414,17 +418,20 @@ class TestUncertainty:
         assert refused(capsys, *out, tmp_path / "u.npz").endswith("exists already; --force overwrites it")
 
 
-def test_the_summary_tells_noise_rank_and_starts(tmp_path, capsys):
+def test_the_summary_has_noise_what_is_shown_rank_and_starts(tmp_path, capsys):
     hsi, msi, _ = write_pair(tmp_path, snr=20.0)
     out = "-o", tmp_path / "f.npz", "--uncertainty", tmp_path / "u.npz"
-    fuse(hsi, msi, *out, "--starts", 2, "--combine", "mean")
+    fuse(hsi, msi, *out)
     lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     found = {name: text.strip() for name, text in lines.items()}
     assert re.fullmatch(r"HSI (19|20|21)\.\d dB, MSI (18|19|20|21|22)\.\d dB", found["estimated SNR"])
-    assert found["effective rank"] == "3 of 3"
-    assert re.fullmatch(r"2, final costs .* to .*; the image is the mean of 2", found["starts"])
+    assert re.fullmatch(r"\d maps, weight \d.* of the noise.*", found["shown"])
     assert found["uncertainty"].startswith(f"{tmp_path}/u.npz, expected error 0.")
-    _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "g.npz", "--starts", 2)
+    fuse(hsi, msi, "-o", tmp_path / "m.npz", "--method", "nn-ccpd-auto", "--starts", 2, "--combine", "mean")
+    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    assert lines["effective rank"].strip() == "3 of 3"
+    assert re.fullmatch(r"2, final costs .* to .*; the image is the mean of 2", lines["starts"].strip())
+    _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "g.npz", "--method", "nn-ccpd-auto", "--starts", 2)
     assert told["combined"] == 1
     assert told["effective_rank"] == 3
     assert told["noise"]["hsi"]["snr_db"] == pytest.approx(20.0, abs=1.0)
@@ -494,7 +501,7 @@ class TestGaps:
         missing[0, 1] = missing[8:12, 12:16] = True
         return missing
 
-    def expected(self, method="nn-ccpd-auto"):
+    def expected(self, method="auto"):
         """What Python makes of the pair, its missing pixels masked."""
         _, hsi, msi = pair(georeferenced=True)
         valid = [np.ones(image.shape[:2], bool) for image in (hsi, msi)]
@@ -509,7 +516,7 @@ class TestGaps:
         assert "which stereo cannot" in sentence
 
     @pytest.mark.parametrize("nodata", [-9999.0, np.nan])
-    @pytest.mark.parametrize("method", ["nn-ccpd-auto", "nn-ccpd-nls", "stereo"])
+    @pytest.mark.parametrize("method", ["auto", "nn-ccpd-nls", "stereo"])
     def test_filled_pixels_are_marked_again(self, method, nodata, tmp_path, capsys):
         paths = self.holed(tmp_path, nodata)
         code, told = fused_json(capsys, *paths, "-o", tmp_path / "f.tif", "--fill-nodata", "--method", method)
@@ -523,7 +530,7 @@ class TestGaps:
         assert np.isfinite(found.cube[~expected]).all()
 
     @pytest.mark.parametrize("nodata", [-9999.0, np.nan])
-    @pytest.mark.parametrize("method", ["nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls"])
+    @pytest.mark.parametrize("method", ["auto", "nn-ccpd-nls", "uc-ccpd-nls"])
     def test_missing_pixels_have_no_part_in_the_result_and_are_marked_again(self, method, nodata, tmp_path, capsys):
         paths = self.holed(tmp_path, nodata)
         code, told = fused_json(capsys, *paths, "-o", tmp_path / "f.tif", "--method", method)
@@ -636,7 +643,7 @@ class TestRefusals:
             (["--rank", "0"], "rank: got 0; a whole number of at least 1"),
             (["--method", "nn-cpd"], "method: got 'nn-cpd'; did you mean 'nn-ccpd-nls'?"),
             (["--method", "hysure", "--tol", "1e-3"], "--tol: hysure has no tolerance to stop at"),
-            (["--option", "speed=3"], "speed: 'nn-ccpd-auto' cannot use this option"),
+            (["--option", "speed=3"], "speed: 'auto' cannot use this option"),
             (["--starts", "0"], "starts: got 0"),
             (["--seed", "-1"], "rng: got -1"),
             (["--threads", "0"], "threads: got 0"),
@@ -708,7 +715,7 @@ class TestRefusals:
         rasters.write(tmp_path / "m.npz", msi)
         sentence = refused(capsys, tmp_path / "h.npz", tmp_path / "m.npz", "-o", tmp_path / "f.npz", "--fill-nodata")
         assert sentence == "hsi: 30 of 30 pixels are nodata; some data are needed"
-        for method in ("nn-ccpd-auto", "stereo"):
+        for method in ("auto", "stereo"):
             arguments = tmp_path / "h.npz", tmp_path / "m.npz", "-o", tmp_path / "f.npz", "--method", method
             assert refused(capsys, *arguments) == sentence
 

@@ -76,13 +76,13 @@ class TestProgress:
 
     def arguments(self, folder, *more):
         hsi, msi, _ = write_pair(folder)
-        quick = ["--srf", "landsat", "--rank", "3", "--max-iter", "4"]
+        quick = ["--srf", "landsat", "--method", "nn-ccpd-nls", "--rank", "3", "--max-iter", "4"]
         return ["fuse", hsi, msi, "-o", folder / "f.npz", *quick, *more]
 
     def test_a_terminal_shows_the_iterations(self, tmp_path):
         code, shown = at_terminal(self.arguments(tmp_path))
         assert code == 4
-        assert "nn-ccpd-auto" in shown
+        assert "nn-ccpd-nls" in shown
         assert "iteration 4 of at most 4, cost" in shown
 
     def test_quiet_shows_none(self, tmp_path):
@@ -95,7 +95,7 @@ class TestProgress:
         code, shown = at_terminal(self.arguments(tmp_path), before="sys.modules['rich'] = None")
         assert code == 4
         (line,) = [line for line in shown.splitlines() if "iteration 4" in line]
-        assert line.startswith("nn-ccpd-auto: iteration 4, cost")
+        assert line.startswith("nn-ccpd-nls: iteration 4, cost")
         assert "\x1b" not in shown
 
     def test_nothing_is_shown_where_there_is_no_terminal(self, tmp_path, capsys):

@@ -23,9 +23,9 @@ def shown():
 
 
 def test_it_compares_the_result_with_the_scene_and_with_rivals(shown):
-    assert list(shown.rows) == ["result (nn-ccpd-auto)", "fuse-sylvester", "scott", demo.SPLINES]
-    assert shown.rows["result (nn-ccpd-auto)"]["rsnr"] == metrics.rsnr(shown.result.sri, shown.scene.cube)
-    assert shown.rows["result (nn-ccpd-auto)"]["rsnr"] > shown.rows[demo.SPLINES]["rsnr"] + 2.0
+    assert list(shown.rows) == ["result (auto)", "fuse-sylvester", "scott", demo.SPLINES]
+    assert shown.rows["result (auto)"]["rsnr"] == metrics.rsnr(shown.result.sri, shown.scene.cube)
+    assert shown.rows["result (auto)"]["rsnr"] > shown.rows[demo.SPLINES]["rsnr"] + 2.0
     assert shown.hsi.shape == (24, 20, 60)
     assert shown.notes == ()
 
@@ -51,7 +51,7 @@ def test_progress_is_shown_for_every_fusion():
             return None
 
     demo.run("synthetic", rank=2, rivals=("scott",), show=Shown)
-    assert labels == ["nn-ccpd-auto", "nn-ccpd-auto", "scott"]
+    assert labels == ["auto", "auto", "scott"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_without_anything_else_installed_it_still_shows_a_table(tmp_path):
     assert 'pip install "fastccpd[demo]" brings it; this one is synthetic' in done.stderr
     assert not list(tmp_path.iterdir())
     rows = {line[:21].strip(): line[21:].split() for line in done.stdout.splitlines()}
-    assert float(rows["result (nn-ccpd-auto)"][0]) > float(rows["HSI, cubic splines"][0])
+    assert float(rows["result (auto)"][0]) > float(rows["HSI, cubic splines"][0])
 
 
 def test_it_replaces_its_own_report(tmp_path, monkeypatch, capsys):
@@ -109,7 +109,7 @@ def test_it_replaces_its_own_report(tmp_path, monkeypatch, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["scene"] == "synthetic"
     assert told["report"] == "fastccpd-demo/report.html"
-    assert set(told["scores"]) == {"result (nn-ccpd-auto)", "scott", demo.SPLINES}
+    assert set(told["scores"]) == {"result (auto)", "scott", demo.SPLINES}
     text = page.read_text(encoding="utf-8")
     assert "Demonstration: synthetic" in text
     assert all(name in text for name in told["scores"])

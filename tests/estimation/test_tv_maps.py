@@ -296,7 +296,12 @@ def test_maps_that_are_still_changing_have_not_converged(monkeypatch):
     fit = fit_maps(problem, noise)
     assert fit.change < tv_maps.SETTLED
     assert fit.status is Status.COST_SETTLED
-    monkeypatch.setattr(tv_maps, "SETTLED", 0.5 * fit.change)
+    monkeypatch.setattr(tv_maps, "SETTLED", 0.1 * fit.change)
+    further = fit_maps(problem, noise)
+    assert further.status is Status.COST_SETTLED
+    assert further.change < 0.1 * fit.change
+    assert further.weight == fit.weight
+    monkeypatch.setattr(tv_maps, "MOST_REWEIGHTINGS", 1)
     assert fit_maps(problem, noise).status is Status.MAX_ITERATIONS
 
 
