@@ -142,7 +142,7 @@ REFUSED = {
         ({"rank": True}, TYPE, "rank", "True"),
         ({"rank": "30"}, TYPE, "rank", "'30'"),
         ({"rank": np.array([3])}, TYPE, "rank", "array([3])"),
-        ({"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has rank, ridge, max_iter, ftol, show"),
+        ({"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has max_iter, rank, ridge, ftol, show"),
         (PAPERS | {"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has rank, step, curvature"),
         ({"show": 1}, VALUE, "show", "got 1"),
         ({"init": INIT}, TYPE, "init", "'auto' cannot use a given start"),

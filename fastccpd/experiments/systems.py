@@ -43,9 +43,9 @@ class System:
 
     def settings(self):
         """Every setting that tuning tries, the paper's other options kept."""
-        grid = {"rank": self.ranks or (self.options["rank"],), **self.knobs}
         if not (self.ranks or self.knobs):
             return []
+        grid = {"rank": self.ranks or (self.options["rank"],), **self.knobs}
         return [{**self.options, **dict(zip(grid, values))} for values in itertools.product(*grid.values())]
 
     def at_rank(self, R):

@@ -1,15 +1,45 @@
 """What "tv-maps", "nn-ccpd-auto" and "auto" share: the stages that do not depend on a random start."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..estimation import MapFit, Noise, Subspace, fit_maps, noise_of, subspace_of
+from ..model.checks import as_count, set_fields
 from ..model.problem import Problem
+from .method import Method
 
 # Stacks of P maps on the fine grid that the maps stage holds at its peak, in float64.
 _STACKS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged(Method):
+    """A method that begins with noise → subspace → tv-maps, made once.
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations of each stage, at most; the path of the maps' weight has eleven steps.
+    """
+
+    max_iter: int = 400
+
+    nonnegative: ClassVar[bool] = True
+    takes_gaps: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
+    same_bytes_on_any_threads: ClassVar[bool] = True
+
+    def __post_init__(self):
+        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
+
+    def prepare(self, problem, *, callback=None, time_limit=None):
+        return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
+
+    def memory_needed(self, hsi_shape, msi_shape, dtype):
+        (I, J, bands), K = msi_shape, hsi_shape[2]
+        return 8 * (_STACKS * I * J * min(bands, K) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +70,6 @@ def prepare(problem, *, max_iter=None, callback=None, time_limit=None):
     subspace = subspace_of(noise, most=problem.msi.shape[2])
     fit = fit_maps(problem, noise, subspace, max_iter=max_iter, callback=callback, time_limit=time_limit)
     return Prepared(problem, noise, subspace, fit)
-
-
-def maps_memory(hsi_shape, msi_shape):
-    """Bytes of the stages above."""
-    (I, J, bands), K = msi_shape, hsi_shape[2]
-    return 8 * (_STACKS * I * J * min(bands, K) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)
 
 
 def _is_finite(image):

@@ -13,14 +13,14 @@ import numpy as np
 from ..estimation.decomposition import decompose_scene, misfits
 from ..model.checks import as_count, as_number, set_fields
 from ._ccpd_nls import CoupledNLS
-from ._staged import maps_memory, prepare
-from .method import Method, Solution, register
+from ._staged import Staged
+from .method import Solution, register
 from .nn_ccpd_nls import NNCCPDNLS
 
 
 @register("nn-ccpd-auto")
 @dataclass(frozen=True, kw_only=True)
-class NNCCPDAuto(Method):
+class NNCCPDAuto(Staged):
     """Non-negative coupled CPD of a scene freed of noise by edge-preserving maps: factors only.
 
     The decomposition is that of [1]_. That it is fitted to the maps of "tv-maps", and with a ridge, is ours.
@@ -31,8 +31,6 @@ class NNCCPDAuto(Method):
         The most rank-one terms; superfluous ones are pruned.
     ridge : float
         Weight of the L1 prior on the factors, for data divided by the scene's scale.
-    max_iter : int
-        Iterations of each stage: steps down the path of the maps' weight, and iterations of the decomposition.
     ftol : float
         The decomposition ends when five iterations in a row gain less than ftol of the cost each.
 
@@ -44,26 +42,14 @@ class NNCCPDAuto(Method):
 
     rank: int = 30
     ridge: float = 1e-3
-    max_iter: int = 400
     ftol: float = 1e-2
 
-    nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
-    takes_gaps: ClassVar[bool] = True
-    uses_kernels: ClassVar[bool] = True
-    same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
-        set_fields(
-            self,
-            rank=as_count(self.rank, "rank"),
-            ridge=as_number(self.ridge, "ridge"),
-            max_iter=as_count(self.max_iter, "max_iter", least=0),
-            ftol=as_number(self.ftol, "ftol"),
-        )
-
-    def prepare(self, problem, *, callback=None, time_limit=None):
-        return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
+        super().__post_init__()
+        rank, ridge, ftol = as_count(self.rank, "rank"), as_number(self.ridge, "ridge"), as_number(self.ftol, "ftol")
+        set_fields(self, rank=rank, ridge=ridge, ftol=ftol)
 
     def solve(self, problem, *, rng, callback=None, time_limit=None):
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
@@ -110,6 +96,5 @@ class NNCCPDAuto(Method):
         )
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
-        (I, J, bands), K = msi_shape, hsi_shape[2]
-        most = I, J, max(min(bands, K), bands)
-        return maps_memory(hsi_shape, msi_shape) + CoupledNLS(rank=self.rank).memory_needed(hsi_shape, most, dtype)
+        of_maps = super().memory_needed(hsi_shape, msi_shape, dtype)
+        return of_maps + CoupledNLS(rank=self.rank).memory_needed(hsi_shape, msi_shape, dtype)

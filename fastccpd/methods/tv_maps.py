@@ -6,26 +6,20 @@ from typing import ClassVar
 import numpy as np
 
 from ..estimation import shown_cost
-from ..model.checks import as_count, set_fields
 from ..model.problem import Maps
 from ..model.result import Status, Trace
-from ._staged import Prepared, maps_memory, prepare
-from .method import Method, Solution, register
+from ._staged import Prepared, Staged
+from .method import Solution, register
 
 
 @register("tv-maps")
 @dataclass(frozen=True, kw_only=True)
-class TVMaps(Method):
+class TVMaps(Staged):
     """Edge-preserving maps on a spectral subspace; noise, spectra, their number and the weight come from the data.
 
     The model, a subspace and vector total variation, is that of HySure [1]_. What is new: the noise of every band, the
     spectra and their number are estimated, the weight is the one of least risk by Stein's unbiased estimate, and the
     blur may be any separable one. There is no random start.
-
-    Parameters
-    ----------
-    max_iter : int
-        Steps down the path of the weight, at most; the path has eleven.
 
     References
     ----------
@@ -33,25 +27,10 @@ class TVMaps(Method):
        Image Superresolution via Subspace-Based Regularization. IEEE Trans. Geoscience and Remote Sensing, 2015.
     """
 
-    max_iter: int = 400
-
-    nonnegative: ClassVar[bool] = True
-    takes_gaps: ClassVar[bool] = True
-    uses_kernels: ClassVar[bool] = True
-    same_bytes_on_any_threads: ClassVar[bool] = True
     tells_uncertainty: ClassVar[bool] = True
-
-    def __post_init__(self):
-        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
-
-    def prepare(self, problem, *, callback=None, time_limit=None):
-        return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
 
     def solve(self, problem, *, rng, callback=None, time_limit=None):
         return maps_solution(self.prepare(problem, callback=callback, time_limit=time_limit))
-
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
-        return maps_memory(hsi_shape, msi_shape)
 
 
 def maps_solution(prepared: Prepared, **further) -> Solution:

@@ -116,7 +116,8 @@ def test_the_disturbance_is_white_noise_on_the_data(gaps):
     assert np.abs(draws.T @ draws / len(draws) - covariance).max() < 0.12 * np.abs(covariance).max()
 
 
-def test_descent_lowers_the_objective_that_it_says_it_lowers():
+def begun():
+    """A path after its first smoothing, and the objective (Z, strength) that it lowers."""
     data, _, _ = tiny()
 
     def objective(Z, strength):
@@ -125,6 +126,11 @@ def test_descent_lowers_the_objective_that_it_says_it_lowers():
 
     path = MapPath(data, np.zeros(data.target.shape))
     path.smooth(tv_maps.FIRST)
+    return path, objective
+
+
+def test_descent_lowers_the_objective_that_it_says_it_lowers():
+    path, objective = begun()
     before = objective(path.Z, 0.5)
     for _ in range(6):
         path.descend(0.5)
@@ -247,14 +253,7 @@ def test_a_fit_is_the_same_bytes_on_any_number_of_threads_and_leaves_its_inputs_
 
 
 def test_the_gain_of_a_reweighting_is_what_the_objective_falls_by_at_least():
-    data, _, _ = tiny()
-
-    def objective(Z, strength):
-        tv = 1.0 / oracle.edge_weights(Z, 1.0, tv_maps.ROUNDING / data.unit)
-        return 0.5 * data.misfit(Z) + strength * data.unit * tv.sum()
-
-    path = MapPath(data, np.zeros(data.target.shape))
-    path.smooth(tv_maps.FIRST)
+    path, objective = begun()
     path._reweight(0.5)
     product = path._product(path.Z)
     before = path._objective(0.5, product)
