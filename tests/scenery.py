@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 
 from fastccpd import Degradation, Problem
-from fastccpd.imaging import add_noise, degrade, preset, scenes
+from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
 
 
 def blur(n, ratio=4, phase=3):
@@ -83,6 +83,28 @@ def noisy_salinas(folder, draws=5):
     for draw in range(draws):
         rng = np.random.default_rng(draw)
         yield cube, Problem(*(add_noise(image, 5.0, rng) for image in clean), degradation), rng
+
+
+def median_on_noisy_salinas(folder, method):
+    """The median R-SNR of a method's images over the draws of `noisy_salinas`."""
+    return np.median([metrics.rsnr(method.solve(problem).image, cube) for cube, problem, _ in noisy_salinas(folder)])
+
+
+def clean_indian_pines(folder):
+    """(scene, problem) of the published comparisons: "scott" degradation, no noise."""
+    cube = scenes.load("indian-pines", folder, crop_to=4).cube
+    degradation = preset("scott", cube.shape)
+    return cube, Problem(*degrade(cube, degradation), degradation)
+
+
+def peak_bytes(function, *arguments):
+    """The most that a call has allocated at one time."""
+    tracemalloc.start()
+    try:
+        function(*arguments)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def assert_memory_estimate_is_close(method, problem):

@@ -79,12 +79,7 @@ def as_cube(value, name):
     """`value` as an array of order three with a real numeric dtype; nothing is copied yet."""
     if value is None or sparse.issparse(value):
         raise TypeError(f"{name}: got {type(value).__name__}; an array (rows, columns, bands) is needed")
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name}: got a masked array; fill its masked values first")
-    try:
-        cube = np.asarray(value)
-    except ValueError:
-        raise TypeError(f"{name}: its rows differ in length; an array (rows, columns, bands) is needed") from None
+    cube = _as_array(value, name, "an array (rows, columns, bands) without a mask is needed")
     if cube.dtype.kind not in "fiu" or cube.dtype.itemsize > 8:
         raise TypeError(f"{name}: got dtype {cube.dtype}; a real float or integer of at most 64 bits is needed")
     if cube.ndim != 3 or 0 in cube.shape:
@@ -92,17 +87,22 @@ def as_cube(value, name):
     return cube
 
 
+def _as_array(value, name, needed):
+    """`value` as an array, if it is one without gaps."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: got a masked array; {needed}")
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise TypeError(f"{name}: its rows differ in length; {needed}") from None
+
+
 def as_valid(value, name, shape):
     """`value` as a bool array of an image's shape that is True where there are data; None if they are everywhere."""
     if value is None:
         return None
     needed = "a bool array, True where there are data, is needed"
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name}: got a masked array; {needed}")
-    try:
-        valid = np.asarray(value)
-    except ValueError:
-        raise TypeError(f"{name}: its rows differ in length; {needed}") from None
+    valid = _as_array(value, name, needed)
     rows, columns, bands = shape
     if valid.dtype != bool:
         raise TypeError(f"{name}: got dtype {valid.dtype}; {needed}")
@@ -148,15 +148,10 @@ def as_matrix(value, name):
     from ..kernels.operators import checked_sparse  # here: who only counts need not load Numba
 
     needed = "a matrix of real numbers, dense or scipy.sparse, is needed"
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name}: got a masked array; {needed}")
     if value is None or isinstance(value, str | bytes):
         raise TypeError(f"{name}: got {type(value).__name__}; {needed}")
     if not sparse.issparse(value):
-        try:
-            value = np.asarray(value)
-        except ValueError:
-            raise TypeError(f"{name}: its rows differ in length; {needed}") from None
+        value = _as_array(value, name, needed)
     if value.dtype.kind not in "fiub":
         raise TypeError(f"{name}: got dtype {value.dtype}; {needed}")
     if value.ndim != 2 or 0 in value.shape:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from oracle import cp_jacobian, cp_tensor, khatri_rao, stacked_operator, unfold
-from scenery import assert_memory_estimate_is_close, noisy_salinas, rsnr, small_case
+from scenery import assert_memory_estimate_is_close, clean_indian_pines, noisy_salinas, rsnr, small_case
 
 from fastccpd import Problem, Status
-from fastccpd.imaging import degrade, metrics, preset, scenes
+from fastccpd.imaging import metrics
 from fastccpd.methods import get
 from fastccpd.methods.stereo import Stereo
 
@@ -158,9 +158,7 @@ def test_memory_estimate_is_close(rank):
 
 @pytest.mark.scenes
 def test_published_figure_on_indian_pines(data_folder):
-    cube = scenes.load("indian-pines", data_folder, crop_to=4).cube
-    degradation = preset("scott", cube.shape)
-    problem = Problem(*degrade(cube, degradation), degradation)
+    cube, problem = clean_indian_pines(data_folder)
     found = [metrics.rsnr(solve(problem, seed, rank=50, max_iter=9).factors.render(), cube) for seed in range(3)]
     assert np.median(found) > 26.93 - 0.5
 
