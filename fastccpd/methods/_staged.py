@@ -1,5 +1,6 @@
 """What "tv-maps", "nn-ccpd-auto" and "auto" share: the stages that do not depend on a random start."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from ..estimation import MapFit, Noise, Subspace, fit_maps, noise_of, subspace_of
 from ..model.problem import Problem
+from ..model.types import Callback
 
 # Stacks of P maps on the fine grid that the maps stage holds at its peak, in float64.
 _STACKS = 20
@@ -30,7 +32,13 @@ class Prepared:
         return {"noise": self.noise, "subspace": self.subspace, "tv-maps": self.fit}
 
 
-def prepare(problem, *, max_iter=None, callback=None, time_limit=None):
+def prepare(
+    problem: Problem | Prepared,
+    *,
+    max_iter: int | None = None,
+    callback: Callback | None = None,
+    time_limit: float | None = None,
+) -> Prepared:
     """noise → subspace → tv-maps."""
     if isinstance(problem, Prepared):
         return problem
@@ -42,7 +50,7 @@ def prepare(problem, *, max_iter=None, callback=None, time_limit=None):
     return Prepared(problem, noise, subspace, fit)
 
 
-def maps_memory(hsi_shape, msi_shape):
+def maps_memory(hsi_shape: Sequence[int], msi_shape: Sequence[int]) -> int:
     """Bytes of the stages above."""
     (I, J, bands), K = msi_shape, hsi_shape[2]
     return 8 * (_STACKS * I * J * min(bands, K) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)

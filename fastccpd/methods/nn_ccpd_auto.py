@@ -5,15 +5,19 @@ fitted to what is left, or to the images themselves where that has a lower estim
 (`estimation/decomposition.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..estimation.decomposition import decompose_scene, misfits
 from ..model.checks import as_count, as_number, set_fields
+from ..model.problem import Problem
+from ..model.types import Callback
 from ._ccpd_nls import CoupledNLS
-from ._staged import maps_memory, prepare
+from ._staged import Prepared, maps_memory, prepare
 from .method import Method, Solution, register
 from .nn_ccpd_nls import NNCCPDNLS
 
@@ -62,21 +66,30 @@ class NNCCPDAuto(Method):
             ftol=as_number(self.ftol, "ftol"),
         )
 
-    def prepare(self, problem, *, callback=None, time_limit=None):
+    def prepare(
+        self, problem: Problem | Prepared, *, callback: Callback | None = None, time_limit: float | None = None
+    ) -> Prepared:
         return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None):
+    def solve(
+        self,
+        problem: Problem | Prepared,
+        *,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
         if prepared.fit is None:
             return self._of_what_is_not_finite(prepared, rng)
         return self._factors_solution(prepared, self._decomposed(prepared, rng, callback, time_limit))
 
-    def decomposition_options(self):
+    def decomposition_options(self) -> dict[str, Any]:
         """What `estimation.decompose_maps` takes of the options."""
         return {"rank": self.rank, "ridge": self.ridge, "max_iter": self.max_iter, "ftol": self.ftol}
 
     def _decomposed(self, prepared, rng, callback, time_limit, bound=None):
-        options = self.decomposition_options() | {"bound": bound}
+        options: dict[str, Any] = self.decomposition_options() | {"bound": bound}
         if not prepared.fit.status.goes_on_to_next_start:  # somebody, or the clock, has called a halt
             options["max_iter"], callback = 0, None
         problem, noise, fit = prepared.problem, prepared.noise, prepared.fit
@@ -109,7 +122,7 @@ class NNCCPDAuto(Method):
             shown="factors",
         )
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, bands), K = msi_shape, hsi_shape[2]
         most = I, J, max(min(bands, K), bands)
         return maps_memory(hsi_shape, msi_shape) + CoupledNLS(rank=self.rank).memory_needed(hsi_shape, most, dtype)

@@ -1,14 +1,17 @@
 """tv-maps: a few maps times a few spectra under total variation, every weight from the data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..estimation import shown_cost
 from ..model.checks import as_count, set_fields
-from ..model.problem import Maps
+from ..model.problem import Maps, Problem
 from ..model.result import Status, Trace
+from ..model.types import Callback
 from ._staged import Prepared, maps_memory, prepare
 from .method import Method, Solution, register
 
@@ -44,20 +47,29 @@ class TVMaps(Method):
     def __post_init__(self):
         set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
 
-    def prepare(self, problem, *, callback=None, time_limit=None):
+    def prepare(
+        self, problem: Problem | Prepared, *, callback: Callback | None = None, time_limit: float | None = None
+    ) -> Prepared:
         return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None):
+    def solve(
+        self,
+        problem: Problem | Prepared,
+        *,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
         return maps_solution(self.prepare(problem, callback=callback, time_limit=time_limit))
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         return maps_memory(hsi_shape, msi_shape)
 
 
 def maps_solution(prepared: Prepared, **further) -> Solution:
     """The `Solution` that shows the maps."""
-    fit, problem = prepared.fit, prepared.problem
-    if fit is None:
+    fit, noise, problem = prepared.fit, prepared.noise, prepared.problem
+    if fit is None or noise is None:
         I, J, K = problem.sri_shape
         nothing, trace = Maps(np.zeros((I, J, 1)), np.zeros((K, 1))), Trace()
         trace.append_cost(np.nan, 0, 0.0)
@@ -71,7 +83,7 @@ def maps_solution(prepared: Prepared, **further) -> Solution:
         "trace": fit.trace,
         "maps": fit.maps,
         "uncertainty": fit.expected_error,
-        "noise": (prepared.noise.hsi, prepared.noise.msi),
+        "noise": (noise.hsi, noise.msi),
         "shown": "maps",
         "stages": prepared.stages,
     }
