@@ -23,6 +23,18 @@ class _KernelsBeside:
 if not (_Path(__file__).parent / "kernels").is_dir() and (_KernelsBeside.folder.parent / "pyproject.toml").is_file():
     _sys.meta_path.append(_KernelsBeside)
 
+# Type checkers take this for True. The constant of `typing` would cost the import of that module.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import adapters as adapters
+    from . import estimation, imaging, kernels, methods, plots, rasters, solver
+    from . import report as report
+    from . import testing as testing
+    from .api import fuse, fuse_many, load, memory_needed
+    from .model.degradation import Degradation
+    from .model.problem import Factors, Maps, Problem
+    from .model.result import FusionResult, Status
+
 # What is behind a name is imported when it is first asked for: importing the package costs little more than nothing.
 _HOMES = {
     "Degradation": "model.degradation",
@@ -38,7 +50,25 @@ _HOMES = {
 }
 _FLOORS = ("adapters", "estimation", "imaging", "kernels", "methods", "plots", "rasters", "report", "solver", "testing")
 
-__all__ = [*sorted(_HOMES), "estimation", "imaging", "kernels", "methods", "plots", "rasters", "solver"]
+__all__ = [
+    "Degradation",
+    "Factors",
+    "FusionResult",
+    "Maps",
+    "Problem",
+    "Status",
+    "estimation",
+    "fuse",
+    "fuse_many",
+    "imaging",
+    "kernels",
+    "load",
+    "memory_needed",
+    "methods",
+    "plots",
+    "rasters",
+    "solver",
+]
 
 
 def __getattr__(name):

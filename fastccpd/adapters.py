@@ -6,15 +6,19 @@ forms none. What the kernels do not cover (other orders, complex or integer data
 package's own routine.
 """
 
+from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .kernels import mttkrp
 
 
 @contextmanager
-def tensorly_on_fastccpd():
+def tensorly_on_fastccpd() -> Iterator[None]:
     """Within the context, tensorly's CP decompositions (parafac, non_negative_parafac_hals, …) run on our kernels.
 
     Examples
@@ -24,8 +28,7 @@ def tensorly_on_fastccpd():
     >>> with tensorly_on_fastccpd():  # doctest: +SKIP
     ...     weights, factors = tl.decomposition.parafac(tensor, rank=30)
     """
-    from tensorly import tenalg
-
+    tenalg = import_module("tensorly.tenalg")  # most of its functions come into being at run time
     backend = tenalg.current_backend()
     name = "unfolding_dot_khatri_rao"
     own = getattr(backend, name)
@@ -44,7 +47,7 @@ def tensorly_on_fastccpd():
         tenalg.register_backend_method(name, own)
 
 
-def pyttb_tensor(array):
+def pyttb_tensor(array: ArrayLike) -> Any:
     """A `pyttb.tensor` of an array, whose MTTKRPs are ours: give it to `pyttb.cp_als` and the like.
 
     Nothing is copied of an array in Fortran order, which is how pyttb keeps its data.

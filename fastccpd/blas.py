@@ -11,6 +11,7 @@ be held too. A BLAS that has no such call, as Apple's, is left as it is.
 import ctypes
 import re
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
@@ -32,7 +33,7 @@ _CALLS = [
 
 
 @contextmanager
-def one_blas_thread():
+def one_blas_thread() -> Iterator[None]:
     """Hold the thread pools of NumPy's and SciPy's BLAS at one thread, in the whole process, for a block."""
     _enter()
     try:

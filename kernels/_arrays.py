@@ -1,14 +1,17 @@
 """Arrays as the kernels want them: aligned, padded to whole vectors, inputs read-only; and the wrappers' checks."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._jit import ALIGNMENT
 from ._simd import padded
 
 
-def aligned(shape, dtype):
+def aligned(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
     """A zeroed C-ordered array that starts on a vector boundary (otherwise a tile loses a third of its speed)."""
     count = math.prod(shape)
     itemsize = np.dtype(dtype).itemsize
@@ -17,14 +20,14 @@ def aligned(shape, dtype):
     return buffer[start : start + count * itemsize].view(dtype).reshape(shape)
 
 
-def readonly(array):
+def readonly(array: NDArray[Any]) -> NDArray[Any]:
     """A view that Numba types as read-only, so that memmaps and plain arrays share one compiled kernel."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def pad(matrix, dtype):
+def pad(matrix: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
     """A read-only aligned copy of `matrix` in `dtype`, its columns filled up with zeros to whole vectors."""
     matrix = np.asarray(matrix)
     rows, columns = matrix.shape
@@ -33,7 +36,7 @@ def pad(matrix, dtype):
     return readonly(out)
 
 
-def as_real(value, name, shape):
+def as_real(value: ArrayLike, name: str, shape: str) -> NDArray[Any]:
     """`value` as an array of real numbers of at most 64 bits with as many axes as `shape` names, none of them empty."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name}: got a masked array; fill its masked values first")
@@ -48,7 +51,7 @@ def as_real(value, name, shape):
     return array
 
 
-def check_tensor(tensor):
+def check_tensor(tensor: NDArray[Any]) -> NDArray[Any]:
     """`tensor` as a read-only C-ordered float32 or float64 array of order three."""
     if not isinstance(tensor, np.ndarray) or tensor.dtype not in (np.float32, np.float64):
         kind = tensor.dtype if isinstance(tensor, np.ndarray) else type(tensor).__name__
@@ -59,7 +62,9 @@ def check_tensor(tensor):
     return readonly(as_real(tensor, "tensor", "(I, J, K)"))
 
 
-def check_factors(factors, name="factors", shape=None):
+def check_factors(
+    factors: Sequence[ArrayLike], name: str = "factors", shape: Sequence[int] | None = None
+) -> list[NDArray[Any]]:
     """Three matrices with one number of columns; with `shape`, as many rows as that tensor has along each axis."""
     try:
         given = list(factors)
@@ -77,7 +82,7 @@ def check_factors(factors, name="factors", shape=None):
     return matrices
 
 
-def check_out(out, shape, name="out"):
+def check_out(out: NDArray[Any] | None, shape: Sequence[int], name: str = "out") -> None:
     """Refuse an `out` that a result of this shape cannot be written to; None is welcome."""
     if out is None:
         return
@@ -90,7 +95,9 @@ def check_out(out, shape, name="out"):
         raise ValueError(f"{name}: is read-only; an array that can be written to is needed")
 
 
-def check_three_outs(out, shapes):
+def check_three_outs(
+    out: Sequence[NDArray[Any]] | None, shapes: Sequence[Sequence[int]]
+) -> tuple[NDArray[Any] | None, ...]:
     """Three arrays to write to, or three times None."""
     if out is None:
         return (None, None, None)
@@ -101,7 +108,7 @@ def check_three_outs(out, shapes):
     return tuple(out)
 
 
-def deliver(result, out):
+def deliver(result: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
     """`result`, or `out`, which was checked, filled with it."""
     if out is None:
         return result

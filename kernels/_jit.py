@@ -21,13 +21,15 @@ import tempfile
 import threading
 import time
 import types
+from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
-from numba import prange
+from numba import extending, prange
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.ccallback import CFunc
 
@@ -51,7 +53,9 @@ _FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
 KERNELS = []
 
-device = numba.njit(**_FLAGS)
+# To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
+device: Any = numba.njit(**_FLAGS)
+intrinsic: Any = extending.intrinsic
 
 # The widest vector registers there are: arrays that start on such a boundary are read a third faster.
 ALIGNMENT = 64
@@ -117,7 +121,7 @@ def before_first_use(dtype, function):
     _preparations[dtype] = function
 
 
-def kernel(function=None, *, uses_tiles=False):
+def kernel(function: Callable[..., Any] | None = None, *, uses_tiles: bool = False) -> Any:
     """Compile `function` as a `Kernel`: lazily, for float32 and float64, cached on disk.
 
     A kernel that calls `panel`, itself or through a helper, says so by `uses_tiles`: its tiles are then made first.

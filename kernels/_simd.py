@@ -27,9 +27,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numpy.typing import DTypeLike
 
-from ._jit import before_first_use, callback, device
+from ._jit import before_first_use, callback, device, intrinsic
 
 
 def _cpu_has(feature):
@@ -46,12 +46,12 @@ TILE_SHAPES = tuple(TILES.items())
 STORE, ADD, SCALE, DOT = 1, 2, 4, 8
 
 
-def lanes(dtype):
+def lanes(dtype: DTypeLike) -> int:
     """Numbers in one SIMD vector."""
     return VECTOR_BYTES // np.dtype(dtype).itemsize
 
 
-def padded(rank, dtype):
+def padded(rank: int, dtype: DTypeLike) -> int:
     """`rank` rounded up to whole vectors: the width of every matrix a tile touches."""
     width = lanes(dtype)
     return -(-rank // width) * width

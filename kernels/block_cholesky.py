@@ -14,10 +14,13 @@ A pivot that is not positive (a row that no data see) gives a zero in place of i
 coordinate at zero instead of dividing by it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import prange
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import aligned, as_real, check_out, deliver, readonly
 from ._jit import device, kernel, scratch
@@ -91,7 +94,7 @@ def _factor(L, R):
             _four_entries(L, R, r, s)
 
 
-def triangle(rows):
+def triangle(rows: int) -> int:
     """How many entries the first rows of a lower triangle have."""
     return rows * (rows + 1) // 2
 
@@ -214,7 +217,7 @@ def solve_blocks(groups, L, means, b, x):
                 x[first + n, r] = y[r * LANES + n]
 
 
-def groups_of(stacks):
+def groups_of(stacks: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The groups of stacks with so many rows each, and a mean of one for each of their blocks."""
     groups, first = [], 0
     for stack, rows in enumerate(stacks):
@@ -223,7 +226,7 @@ def groups_of(stacks):
     return readonly(np.array(groups, dtype=np.int64)), np.ones(len(groups) * LANES)
 
 
-def room(groups, rank, dtype=np.float64):
+def room(groups: NDArray[np.int64], rank: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Room for the factors of all groups."""
     return aligned((len(groups), triangle(rank) * LANES), dtype)
 
@@ -236,7 +239,7 @@ class Factored:
     L: np.ndarray
 
 
-def block_cholesky(blocks):
+def block_cholesky(blocks: ArrayLike) -> Factored:
     """Factor n symmetric positive definite R x R blocks, given as (n, R, R); the result is for `block_solve`."""
     blocks = as_real(blocks, "blocks", "(n, R, R)")
     n, rank = blocks.shape[:2]
@@ -247,7 +250,7 @@ def block_cholesky(blocks):
     return Factored((n, rank), L)
 
 
-def block_solve(factored, rhs, out=None):
+def block_solve(factored: Factored, rhs: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """Solve for every row of `rhs` (n, R) with its own block, factored by `block_cholesky`; in float64."""
     if not isinstance(factored, Factored):
         raise TypeError(f"factored: got {type(factored).__name__}; what block_cholesky returns is needed")

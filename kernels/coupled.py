@@ -10,7 +10,9 @@ identity: then nothing is copied where that can be helped. Each kernel is one la
 `rows` (3 T + 1, 2): where mode n of tensor t, entry 3 t + n, starts in u and in the stack of all U.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import prange
@@ -35,7 +37,7 @@ class Operators:
     bounds: np.ndarray
 
     @classmethod
-    def of(cls, matrices):
+    def of(cls, matrices: Iterable[Any]) -> "Operators":
         """From matrices, None for the identity."""
         blocks = [blocks_of(np.zeros((0, 0)) if matrix is None else matrix) for matrix in matrices]
         ends = np.cumsum([(len(b.values), len(b.places)) for b in blocks], axis=0)

@@ -4,7 +4,11 @@ S_n = U_n' U_n, and Q_n = the elementwise product of the two other S, which equa
 product of the two other factors.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ._arrays import aligned, as_real, check_factors, check_out, deliver, pad
 from ._jit import device, kernel
@@ -35,14 +39,14 @@ def grams(I, J, U, S, Q):
     gramians(I, J, U, S, Q)
 
 
-def gram(factor, out=None):
+def gram(factor: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """The R x R Gramian U'U of one factor."""
     factor = as_real(factor, "factor", "(n, R)")
     check_out(out, (factor.shape[1],) * 2)
     return deliver(_gram_stacks((factor,) * 3)[0][0], out)
 
 
-def hadamard_gram(factors, out=None):
+def hadamard_gram(factors: Sequence[ArrayLike], out: NDArray[Any] | None = None) -> NDArray[Any]:
     """The (3, R, R) stack of Q_n = Hadamard product of the Gramians of the two other factors."""
     factors = check_factors(factors)
     check_out(out, (3, *(factors[0].shape[1],) * 2))

@@ -5,7 +5,11 @@ For factors U_n and tangents T_n, with S and Q as in `gram.py` and X_n = T_n' U_
     L_n = T_n Q_n + U_n (X_m * S_l + X_l * S_m),    {n, m, l} = {0, 1, 2}.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ._arrays import aligned, check_factors, check_three_outs, deliver, pad, readonly
 from ._jit import device, kernel
@@ -46,7 +50,9 @@ def jtj(I, J, U, T, S, Q, X, L):
     nine_blocks(U[m0], U[m1], U[m2], T[m0], T[m1], T[m2], S, Q, X, L[m0], L[m1], L[m2])
 
 
-def jtj_apply(factors, tangents, out=None):
+def jtj_apply(
+    factors: Sequence[ArrayLike], tangents: Sequence[ArrayLike], out: Sequence[NDArray[Any]] | None = None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """J'J t for the CP decomposition with these factors, without J.
 
     Parameters
@@ -73,4 +79,5 @@ def jtj_apply(factors, tangents, out=None):
     L = aligned(U.shape, dtype)
     jtj(I, J, U, T, readonly(S), readonly(Q), aligned((4, width, width), dtype), L)
     results = (np.ascontiguousarray(part[:, :rank]) for part in (L[:I], L[I : I + J], L[I + J :]))
-    return tuple(map(deliver, results, outs))
+    L0, L1, L2 = map(deliver, results, outs)
+    return L0, L1, L2

@@ -5,8 +5,11 @@ next column of all P maps at once (none beyond the border), so that the maps sha
 roughly, |D Z| is bounded by a square: |D Z|² w / 2 + constant with w = 1 / sqrt(|D Z|² + rounding²).
 """
 
+from typing import Any
+
 import numpy as np
 from numba import prange
+from numpy.typing import NDArray
 
 from ._arrays import readonly
 from ._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
@@ -107,7 +110,7 @@ def sparse_products(starts, columns, values, X, out):
                 result[q] += value * x[q]
 
 
-def along(matrix, X, axis):
+def along(matrix: Any, X: NDArray[Any], axis: int) -> NDArray[np.float64]:
     """A scipy.sparse CSR matrix applied along the first or the second axis of a stack of maps."""
     I, J, P = X.shape
     stack = readonly(X.reshape(1, I, J * P) if axis == 0 else X)

@@ -16,9 +16,12 @@ are taken in blocks, outermost, so that B's and M1's rows stay in the first-leve
 """
 
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import prange
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import aligned, check_factors, check_out, check_tensor, check_three_outs, deliver, readonly
 from ._jit import LEAST_PARALLEL_WORK, kernel
@@ -75,7 +78,7 @@ def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
                     M2[k, r] += part2[block, k, r]
 
 
-def blocks_for(shape, width):
+def blocks_for(shape: Sequence[int], width: int) -> int:
     """How many partial sums: as many as divide well, but each with work enough to be worth adding up."""
     rows, cols, bands = shape
     return int(max(1, min(16, rows, 4 * rows * cols * bands * width // _BLOCK_FLOPS)))
@@ -84,7 +87,7 @@ def blocks_for(shape, width):
 class Scratch:
     """Partial sums for `mttkrp_add`: their number depends on the shape alone, so results do not depend on threads."""
 
-    def __init__(self, shape, width, dtype):
+    def __init__(self, shape: Sequence[int], width: int, dtype: DTypeLike):
         _, cols, bands = shape
         self.row_flops = 4.0 * cols * bands * width
         self.slab = max(1, int(_SLAB_FLOPS // max(1, self.row_flops)))
@@ -93,7 +96,16 @@ class Scratch:
         self.part2 = aligned((blocks, bands, width), np.float64)
 
 
-def mttkrp_into(Y, A, B, C, M, scratch, modes=ALL_MODES, least=LEAST_PARALLEL_WORK):
+def mttkrp_into(
+    Y: NDArray[Any],
+    A: NDArray[Any],
+    B: NDArray[Any],
+    C: NDArray[Any],
+    M: NDArray[np.float64],
+    scratch: Scratch,
+    modes: int = ALL_MODES,
+    least: float = LEAST_PARALLEL_WORK,
+) -> None:
     """Overwrite the stacked (I+J+K, R) float64 array M with the MTTKRPs: the objective's entrance.
 
     Y, A, B, C are read-only, of one dtype, padded; `scratch` is made once for their shape. Work is shared from `least`.
@@ -112,7 +124,11 @@ def mttkrp_into(Y, A, B, C, M, scratch, modes=ALL_MODES, least=LEAST_PARALLEL_WO
 class _Workspace(threading.local):
     """The padded arrays of the last call in this thread: on small tensors, allocating them costs more than the sums."""
 
-    key = None
+    key: Any = None
+    factors: Any
+    inputs: Any
+    M: Any
+    scratch: Any
 
     def prepare(self, shape, rank, dtype):
         if self.key != (shape, rank, dtype):
@@ -142,14 +158,17 @@ def _mttkrp(Y, matrices, modes):
     rank = matrices[0].shape[1]
     _workspace.prepare(Y.shape, rank, Y.dtype)
     np.concatenate(matrices, out=_workspace.factors[:, :rank], casting="same_kind")
-    mttkrp_into(Y, *_workspace.inputs, _workspace.M, _workspace.scratch, modes)
+    A, B, C = _workspace.inputs
+    mttkrp_into(Y, A, B, C, _workspace.M, _workspace.scratch, modes)
     results = [part[:, :rank].astype(Y.dtype) for part in _workspace.split(_workspace.M, Y.shape)]
     if _workspace.M.nbytes + _workspace.scratch.part1.nbytes > _KEPT_BYTES:
         _workspace.key = _workspace.factors = _workspace.inputs = _workspace.M = _workspace.scratch = None
     return results
 
 
-def mttkrp(tensor, factors, mode, out=None):
+def mttkrp(
+    tensor: NDArray[Any], factors: Sequence[ArrayLike], mode: int, out: NDArray[Any] | None = None
+) -> NDArray[Any]:
     """Matricised tensor times Khatri-Rao product along one mode.
 
     Parameters
@@ -170,11 +189,14 @@ def mttkrp(tensor, factors, mode, out=None):
     return deliver(_mttkrp(Y, matrices, 1 << int(mode))[mode], out)
 
 
-def mttkrp_all(tensor, factors, out=None):
+def mttkrp_all(
+    tensor: NDArray[Any], factors: Sequence[ArrayLike], out: Sequence[NDArray[Any]] | None = None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The MTTKRPs along all three modes in one pass over the tensor: (M0, M1, M2).
 
     Parameters are those of `mttkrp`; `out` is a sequence of three arrays.
     """
     Y, matrices, shapes = _checked(tensor, factors)
     outs = check_three_outs(out, shapes)
-    return tuple(map(deliver, _mttkrp(Y, matrices, ALL_MODES), outs))
+    M0, M1, M2 = map(deliver, _mttkrp(Y, matrices, ALL_MODES), outs)
+    return M0, M1, M2

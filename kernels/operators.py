@@ -8,8 +8,10 @@ at this size beats an entry-by-entry sparse product by far, and cost stays propo
 
 import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import aligned, as_real, check_out, deliver, pad, readonly
 from ._jit import device, kernel
@@ -30,7 +32,7 @@ class Blocks:
     places: np.ndarray
 
 
-def blocks_of(matrix, dtype=np.float64):
+def blocks_of(matrix: Any, dtype: DTypeLike = np.float64) -> Blocks:
     """The `Blocks` of a matrix, dense or scipy.sparse."""
     if hasattr(matrix, "tocoo"):
         entries = matrix.tocoo()
@@ -79,7 +81,7 @@ def operator_product(values, places, X, out):
     add_blocks(values, places, X, out)
 
 
-def checked_sparse(matrix, name):
+def checked_sparse(matrix: Any, name: str) -> Any:
     """A scipy.sparse matrix, refused if its indices do not fit together: compiled code would follow them anywhere."""
     broken = None
     if hasattr(matrix, "check_format"):
@@ -97,7 +99,7 @@ def checked_sparse(matrix, name):
     return matrix
 
 
-def operator_apply(matrix, X, transpose=False, out=None):
+def operator_apply(matrix: Any, X: ArrayLike, transpose: bool = False, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """P X, or P' X with `transpose`; P dense or scipy.sparse (a banded one costs only its band)."""
     X = as_real(X, "X", "(n, R)")
     if hasattr(matrix, "tocoo"):

@@ -4,8 +4,12 @@ For one row i of the image, [[A, B, C]][i] = (B * A[i]) C', a product of depth R
 is passed transposed, (R, K), its bands padded to whole vectors. Columns are taken in blocks that stay in cache.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numba import prange
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ._arrays import aligned, check_factors, check_out, check_tensor, deliver, pad, readonly
 from ._jit import device, kernel, scratch
@@ -69,7 +73,7 @@ def residual_sums(Y, A, B, Ct, sums):
         sums[group] = total.sum()
 
 
-def residual_norm2_of(Y, A, B, Ct):
+def residual_norm2_of(Y: NDArray[Any], A: NDArray[Any], B: NDArray[Any], Ct: NDArray[Any]) -> float:
     """||Y - [[A, B, C]]||^2 for read-only arrays of one dtype, Ct = C' padded: the objective's entrance."""
     I, J, K = Y.shape
     sums = np.empty(-(-I // ROWS_PER_SUM))
@@ -81,7 +85,7 @@ def residual_norm2_of(Y, A, B, Ct):
     return float(sums.sum())
 
 
-def residual_norm2(tensor, factors):
+def residual_norm2(tensor: NDArray[Any], factors: Sequence[ArrayLike]) -> float:
     """||tensor - [[A, B, C]]||^2, streamed: the model tensor is never formed.
 
     Parameters
@@ -94,7 +98,7 @@ def residual_norm2(tensor, factors):
     return residual_norm2_of(Y, pad(A, Y.dtype), pad(B, Y.dtype), transposed(C, Y.dtype))
 
 
-def transposed(C, dtype, out=None):
+def transposed(C: NDArray[Any], dtype: DTypeLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """C' with its bands padded to whole vectors and its rank rows to the padded rank, as `render` wants it."""
     bands, rank = C.shape
     if out is None:
@@ -123,7 +127,14 @@ def _float(dtype):
     return chosen
 
 
-def reconstruct(factors, rows=None, cols=None, bands=None, dtype=None, out=None):
+def reconstruct(
+    factors: Sequence[ArrayLike],
+    rows: slice | ArrayLike | None = None,
+    cols: slice | ArrayLike | None = None,
+    bands: slice | ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
     """The tensor [[A, B, C]], whole or a block of it.
 
     Parameters
@@ -142,7 +153,7 @@ def reconstruct(factors, rows=None, cols=None, bands=None, dtype=None, out=None)
     shape = (len(A), len(B), len(C))
     check_out(out, shape)
     direct = out is not None and out.dtype == dtype and out.flags.c_contiguous
-    block = out if direct else np.empty(shape, dtype)
+    block = out if direct and out is not None else np.empty(shape, dtype)
     work = 2.0 * np.prod(shape, dtype=float) * A.shape[1]
     render(pad(A, dtype), pad(B, dtype), transposed(C, dtype), block, work=work)
     return block if direct else deliver(block, out)

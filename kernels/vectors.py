@@ -10,6 +10,7 @@ its bits with its thread count.)
 
 import numpy as np
 from numba import prange
+from numpy.typing import ArrayLike, NDArray
 
 from ._arrays import readonly
 from ._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
@@ -111,7 +112,7 @@ def _room(vector):
     return np.empty(-(-vector.shape[0] // PIECE))
 
 
-def dot(a, b):
+def dot(a: ArrayLike, b: ArrayLike) -> float:
     """<a, b>."""
     a, b = _flat(a), _flat(b)
     sums = _room(a)
@@ -119,13 +120,13 @@ def dot(a, b):
     return sum(sums.tolist())
 
 
-def advance(alpha, d, Hd, p, r):
+def advance(alpha: float, d: ArrayLike, Hd: ArrayLike, p: NDArray[np.float64], r: NDArray[np.float64]) -> None:
     """p += alpha d and r += alpha Hd, in place; p and r are float64 in C order."""
     work = 6 * _FLOPS_PER_NUMBER * p.size
     advance_along(float(alpha), _flat(d), _flat(Hd), p.reshape(-1), r.reshape(-1), work=work, least=LEAST)
 
 
-def turn(r, y, before, d):
+def turn(r: ArrayLike, y: ArrayLike, before: float, d: NDArray[np.float64]) -> float:
     """d = beta d - y in place with beta = <r, y> / before; returns <r, y>. d is float64 in C order."""
     r, y = _flat(r), _flat(y)
     sums = _room(r)

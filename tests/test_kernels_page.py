@@ -19,7 +19,9 @@ def test_the_page_lists_exactly_what_is_public():
 
 @pytest.mark.parametrize("name", kernels.__all__)
 def test_the_page_gives_the_signature_of(name):
-    assert ROWS[name] == str(inspect.signature(getattr(kernels, name)))
+    parameters = inspect.signature(getattr(kernels, name)).parameters.values()
+    without_hints = [parameter.replace(annotation=parameter.empty) for parameter in parameters]
+    assert ROWS[name] == str(inspect.Signature(without_hints))
 
 
 @pytest.mark.parametrize("example", pages.examples_of("kernels.md"), ids=["directly", "operators", "tensorly", "pyttb"])

@@ -20,7 +20,7 @@ the maps, the decomposition of the images cannot be the better one, and is not m
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,11 +29,14 @@ from ..kernels import residual_norm2
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Maps, Problem
 from ..model.result import Progress, Status, Trace
+from ..model.types import Callback
 from ..solver.coupled_cpd import CoupledCPD
 from ..solver.regularisers import Ridge
 from ..solver.starts import given_start, own_scale, random_start
 from ..solver.trust_region import Options, minimize
 from .map_data import Blur
+from .noise import Noise
+from .tv_maps import MapFit
 
 # Maps whose misfit is so many times that of noise are the wrong model.
 _UNEXPLAINED = 10.0
@@ -72,11 +75,11 @@ class Decomposition:
     seconds: float
 
     @property
-    def n_iter(self):
+    def n_iter(self) -> int:
         return max(0, len(self.trace) - 1)
 
     @property
-    def effective_rank(self):
+    def effective_rank(self) -> int:
         """The number of terms that are not pruned."""
         sizes = np.prod([np.linalg.norm(factor, axis=0) for factor in self.factors], axis=0)
         return int((sizes > _PRUNED * sizes.max()).sum()) if sizes.max() > 0.0 else 0
@@ -104,8 +107,17 @@ class Choice:
 
 
 def decompose_maps(
-    maps, degradation, *, rank=30, ridge=1e-3, max_iter=400, ftol=1e-2, rng, callback=None, time_limit=None
-):
+    maps: Maps,
+    degradation: Degradation,
+    *,
+    rank: int = 30,
+    ridge: float = 1e-3,
+    max_iter: int = 400,
+    ftol: float = 1e-2,
+    rng: np.random.Generator,
+    callback: Callback | None = None,
+    time_limit: float | None = None,
+) -> Decomposition:
     """The `Decomposition` of maps.
 
     Parameters
@@ -148,32 +160,32 @@ class MapDecomposer:
     options: dict[str, Any]
     start: dict[str, Any]
 
-    def __call__(self, *, callback=None, time_limit=None):
+    def __call__(self, *, callback: Callback | None = None, time_limit: float | None = None) -> Decomposition:
         bits = getattr(np.random, self.start["bit_generator"])()
         bits.state = self.start
         given = self.options | {"rng": np.random.Generator(bits), "callback": callback, "time_limit": time_limit}
         with one_blas_thread():
             return decompose_maps(self.maps, self.degradation, **given)
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What is no array."""
         return {"options": self.options, "start": self.start}
 
 
 def decompose_scene(
-    problem,
-    noise,
-    fit,
+    problem: Problem,
+    noise: Noise,
+    fit: MapFit,
     *,
-    rank=30,
-    ridge=1e-3,
-    max_iter=400,
-    ftol=1e-2,
-    rng,
-    callback=None,
-    time_limit=None,
-    bound=None,
-):
+    rank: int = 30,
+    ridge: float = 1e-3,
+    max_iter: int = 400,
+    ftol: float = 1e-2,
+    rng: np.random.Generator,
+    callback: Callback | None = None,
+    time_limit: float | None = None,
+    bound: float | None = None,
+) -> Decomposition:
     """The `Decomposition` of maps, or of the images themselves where that has a lower risk than the maps.
 
     Parameters
@@ -218,12 +230,12 @@ def decompose_scene(
     return run.decomposition(factors, "maps")
 
 
-def may_be_chosen(problem, fit, bound):
+def may_be_chosen(problem: Problem, fit: MapFit, bound: float) -> bool:
     """Whether a decomposition whose risk is at least `bound` could have a lower one than the maps."""
     return bool(fit.chi2 > _UNEXPLAINED * sum(problem.sizes) or bound < fit.risk)
 
 
-def risk_bound(problem, noise, rank):
+def risk_bound(problem: Problem, noise: Noise, rank: int) -> float:
     """No decomposition of this rank has a lower estimated risk: by the singular values of the images' unfoldings."""
     freedom = 2.0 * degrees_of_freedom(problem, rank)
     if problem.hsi_valid is not None or problem.msi_valid is not None:
@@ -248,24 +260,25 @@ def _least_misfit(image, rank):
     return least
 
 
-def degrees_of_freedom(problem, rank):
+def degrees_of_freedom(problem: Problem, rank: int) -> int:
     """Of a CPD: the factors' entries, less the two scales that each term can pass between them."""
     return (sum(problem.sri_shape) - 2) * rank
 
 
-def clean_problem(maps, degradation):
+def clean_problem(maps: Maps, degradation: Degradation) -> Problem:
     """What the two images would be without noise, the MSI in an orthonormal basis of the spectra."""
     Q, T = np.linalg.qr(maps.S)
     coarse = Blur(degradation).coarse(np.ascontiguousarray(maps.Z, dtype=np.float64))
     return Problem(coarse @ maps.S.T, maps.Z @ T.T, Degradation(degradation.P1, degradation.P2, Q.T))
 
 
-def misfits(problem, factors):
+def misfits(problem: Problem, factors: Factors) -> tuple[float, float]:
     """(‖hsi − …‖², ‖msi − …‖²) of factors, in the caller's units, over the data there are."""
     A, B, C = factors
     P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
     images = (problem.hsi, problem.hsi_valid, (P1 @ A, P2 @ B, C)), (problem.msi, problem.msi_valid, (A, B, PM @ C))
-    return tuple(_misfit(image, valid, seen) for image, valid, seen in images)
+    hsi, msi = (_misfit(image, valid, seen) for image, valid, seen in images)
+    return hsi, msi
 
 
 def _misfit(image, valid, factors):
@@ -295,11 +308,13 @@ def _from(factors, problem):
 class _Run:
     """The solver's run over one objective after the other: iterations, trace and callback go on."""
 
+    status: Status  # of the last fit
+
     def __init__(self, rank, max_iter, callback, time_limit):
         self.rank, self.max_iter = rank, max_iter
         self._callback, self._limit = callback, time_limit
         self._began = time.perf_counter()
-        self.trace, self.status = Trace(), None
+        self.trace = Trace()
 
     @property
     def seconds(self):
@@ -320,7 +335,7 @@ class _Run:
         left = None if self._limit is None else max(0.0, self._limit - self.seconds)
         options = Options(max_iter=self.max_iter - self.n_iter, ftol=ftol, max_seconds=left)
         state = minimize(objective, x0, options, lambda state: self._goes_on(state, scale**2))
-        self.status = state.status
+        self.status = cast(Status, state.status)  # a run that has ended says why
         return objective.factors(state.x)
 
     def _goes_on(self, state, unit):

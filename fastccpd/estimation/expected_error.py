@@ -6,13 +6,18 @@ to the neighbours, for edges are displaced and dulled. The last two are spread o
 empirical.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+
+from ..model.types import Array
+from .map_data import MapData
 
 # Pixels, as the standard deviation of a Gaussian, over which an expected error is spread.
 _NEIGHBOURHOOD = 2.0
 
 
-def expected_error(Z, ends, data):
+def expected_error(Z: Array, ends: Sequence[Array], data: MapData) -> Array:
     """(I, J) array in units of the noise.
 
     Parameters

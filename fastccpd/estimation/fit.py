@@ -4,15 +4,18 @@ A pixel without data is NaN, and has no part in these figures.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..imaging import degrade
+from ..model.problem import Maps, Problem
 from ..model.result import FusionResult
+from ..model.types import Array
 
 # Values of an image looked at together.
 _BLOCK = 1 << 20
 
 
-def shown_cost(problem, image):
+def shown_cost(problem: Problem, image: Maps | FusionResult | Array) -> float:
     """½ ‖…‖² of both images without weights, over the data there are, in the caller's units.
 
     Parameters
@@ -31,7 +34,7 @@ def shown_cost(problem, image):
     return 0.5 * total
 
 
-def relative_residual(image, seen):
+def relative_residual(image: Array, seen: Array | FusionResult) -> float:
     """‖image − seen‖ / ‖image‖, some rows at a time.
 
     Parameters
@@ -50,7 +53,7 @@ def relative_residual(image, seen):
     return float(np.sqrt(squared / energy))
 
 
-def snr_db(image, sigma):
+def snr_db(image: Array, sigma: ArrayLike) -> float:
     """10 log10(mean(Y²) / mean(σ²) − 1) of an image Y whose bands have the noise σ; −inf where that is all there is."""
     energy = count = 0.0
     for _, block, known in _blocks(image):
@@ -60,7 +63,7 @@ def snr_db(image, sigma):
     return float(10.0 * np.log10(ratio)) if ratio > 0.0 else -np.inf
 
 
-def estimated_snr(result, hsi, msi):
+def estimated_snr(result: FusionResult, hsi: Array, msi: Array) -> dict[str, float] | None:
     """{"hsi": dB, "msi": dB} by the noise that the method has estimated; None if it has not."""
     if result.noise is None:
         return None

@@ -13,25 +13,27 @@ from ..kernels._arrays import readonly
 from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.maps import along, curvature, diagonal_curvature
 from ..kernels.vectors import dot
+from ..model.degradation import Degradation
+from ..model.types import Array, Mask, Operator
 from .moments import eigh_signed
 
 
 class Blur:
     """P = P1 ⊗ P2 and its transpose for stacks of maps, in compressed rows."""
 
-    def __init__(self, degradation):
+    def __init__(self, degradation: Degradation):
         operators = degradation.P1, degradation.P2
         self._ahead, self._back = [compressed_rows(P) for P in operators], [compressed_rows(P.T) for P in operators]
         squares = (np.asarray(P.multiply(P).sum(axis=0)).ravel() for P in operators)
         #: How much of each fine pixel the coarse ones see: the diagonal of P'P.
         self.coverage = np.multiply.outer(*squares)
 
-    def coarse(self, Z):
+    def coarse(self, Z: Array) -> Array:
         """P Z."""
         # Rows first: their sums run over whole rows of maps, and leave fewer columns' worth of short sums.
         return along(self._ahead[1], along(self._ahead[0], Z, axis=0), axis=1)
 
-    def fine(self, H):
+    def fine(self, H: Array) -> Array:
         """P' H."""
         return along(self._back[0], along(self._back[1], H, axis=1), axis=0)
 
@@ -39,7 +41,7 @@ class Blur:
 class WhitenedImage:
     """An image divided by its noise, with what does not depend on the spectra: ‖Y‖², and which bands a pixel has."""
 
-    def __init__(self, image, sigma, valid):
+    def __init__(self, image: Array, sigma: Array, valid: Mask | None):
         self.image, self.sigma, self._valid = image, sigma, valid
         if valid is None:
             self.kinds, self.bands = np.zeros(image.shape[:2], np.int64), np.ones((1, image.shape[2]), bool)
@@ -54,12 +56,12 @@ class WhitenedImage:
         # A problem's images are zero where they have no data.
         self.energy = sum(float(np.einsum("jk,jk,k->", row, row, sigma**-2.0)) for row in image)
 
-    def projected(self, R):
+    def projected(self, R: Array) -> Array:
         """R'Y at every pixel."""
         scaled = R / self.sigma[:, None]
         return np.array([row @ scaled for row in self.image])
 
-    def residual2(self, Z, R):
+    def residual2(self, Z: Array, R: Array) -> float:
         """‖Y − Z R'‖² over the data there are, in the caller's units."""
         spectra, total = (self.sigma[:, None] * R).T, 0.0
         for i, row in enumerate(self.image):
@@ -69,7 +71,7 @@ class WhitenedImage:
             total += float(np.einsum("jk,jk->", left, left))
         return total
 
-    def grams(self, R):
+    def grams(self, R: Array) -> Array:
         """R'R of each kind of pixel."""
         return np.array([R[has].T @ R[has] for has in self.bands])
 
@@ -87,7 +89,7 @@ class MapData:
         so that R'R is diagonal, where a diagonal preconditioner does most. `self.F` is the turned one.
     """
 
-    def __init__(self, hsi, msi, blur, PM, F):
+    def __init__(self, hsi: WhitenedImage, msi: WhitenedImage, blur: Blur, PM: Operator, F: Array):
         R = (PM @ (hsi.sigma[:, None] * F)) / msi.sigma[:, None]
         values, turn = eigh_signed(R.T @ R)
         self.hsi, self.msi, self.blur = hsi, msi, blur
@@ -104,7 +106,7 @@ class MapData:
         self.diagonal = np.einsum("npp->np", self._grams_M)[msi.kinds] + by_hsi
         self.unit = np.sqrt(max(values[-1], by_hsi.max(), 1e-300))
 
-    def product(self, Z, weights=None):
+    def product(self, Z: Array, weights: Array | None = None) -> Array:
         """The Hessian of the quadratic, with weighted differences, times Z."""
         weights = np.zeros(Z.shape[:2]) if weights is None else weights
         if self._one_diagonal is None:
@@ -115,16 +117,16 @@ class MapData:
         out += self.blur.fine(_pixelwise(self.blur.coarse(Z), self.hsi.kinds, self._grams_H, self._no_weights))
         return out
 
-    def misfit(self, Z, product=None):
+    def misfit(self, Z: Array, product: Array | None = None) -> float:
         """χ² over both images; `product` is that of Z without weights, if it is known."""
         product = self.product(Z) if product is None else product
         return max(0.0, self.hsi.energy + self.msi.energy - 2.0 * dot(Z, self.target) + dot(Z, product))
 
-    def cost(self, Z):
+    def cost(self, Z: Array) -> float:
         """½ ‖…‖² of both images without weights, in the caller's units."""
         return 0.5 * (self.hsi.residual2(self.blur.coarse(Z), self.F) + self.msi.residual2(Z, self.R))
 
-    def disturbance(self, rng):
+    def disturbance(self, rng: np.random.Generator) -> Array:
         """What white noise of size 1 on all data adds to `target`."""
         total = _drawn(self.msi.kinds, self._grams_M, rng)
         total += self.blur.fine(_drawn(self.hsi.kinds, self._grams_H, rng))
@@ -146,7 +148,7 @@ def _drawn(kinds, grams, rng):
     return np.einsum("ijpq,ijq->ijp", roots[kinds], white) if len(roots) > 1 else white @ roots[0].T
 
 
-def compressed_rows(P):
+def compressed_rows(P: Operator) -> Operator:
     """A copy of a scipy.sparse matrix in compressed rows, of the types that the kernels expect."""
     P = P.tocsr().astype(np.float64, copy=True)
     P.indptr, P.indices = P.indptr.astype(np.int64), P.indices.astype(np.int64)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..model.types import Array, Mask
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -22,33 +24,33 @@ class Moments:
     total: np.ndarray
     second: np.ndarray
 
-    def __add__(self, other):
+    def __add__(self, other: "Moments") -> "Moments":
         return Moments(self.count + other.count, self.total + other.total, self.second + other.second)
 
-    def divided(self, sigma):
+    def divided(self, sigma: Array) -> "Moments":
         """Those of the pixels divided by σ."""
         return Moments(self.count, self.total / sigma, self.second / np.outer(sigma, sigma))
 
-    def covariance(self):
+    def covariance(self) -> Array:
         """Of the pixels about their mean."""
         mean = self.total / max(self.count, 1)
         return self.second / max(self.count, 1) - np.outer(mean, mean)
 
 
-def eigh_signed(matrix):
+def eigh_signed(matrix: Array) -> tuple[Array, Array]:
     """`numpy.linalg.eigh`, each vector with its largest entry positive: their signs are LAPACK's whim otherwise."""
     values, vectors = np.linalg.eigh(matrix)
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
     return values, vectors * np.where(largest < 0.0, -1.0, 1.0)
 
 
-def moments_of(image, valid=None):
+def moments_of(image: Array, valid: Mask | None = None) -> Moments:
     """The `Moments` of the pixels that `complete` chooses."""
     X = pixels_of(image, *complete(image, valid))
     return Moments(len(X), X.sum(axis=0), X.T @ X)
 
 
-def complete(image, valid):
+def complete(image: Array, valid: Mask | None) -> tuple[Mask | None, Array | None]:
     """(pixels, fill): the pixels that have all bands, (rows, columns), and None; or None and what fills the gaps.
 
     Bands that no pixel has do not count. Where fewer than a fifth of the pixels are complete, all of them are used,
@@ -56,14 +58,14 @@ def complete(image, valid):
     """
     if valid is None:
         return None, None
-    pixels = valid[:, :, valid.any(axis=(0, 1))].all(axis=2)
+    pixels = np.asarray(valid[:, :, valid.any(axis=(0, 1))].all(axis=2))
     if pixels.mean() >= 0.2:
         return pixels, None
     means = image.sum(axis=(0, 1)) / np.maximum(valid.sum(axis=(0, 1)), 1)  # an image is zero where it has no data
     return None, np.where(valid, 0.0, means)
 
 
-def pixels_of(image, pixels=None, fill=None):
+def pixels_of(image: Array, pixels: Mask | None = None, fill: Array | None = None) -> Array:
     """The chosen pixels, (n, bands) in float64, with what fills them added."""
     X = image if fill is None else image + fill
     X = X.reshape(-1, X.shape[2])

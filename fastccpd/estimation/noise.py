@@ -19,9 +19,12 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..model.checks import as_choice, as_cube, as_valid, check_values, working_dtype
+from ..model.problem import Problem
 from ..model.result import Status, Trace
+from ..model.types import Array, Mask
 from .moments import Moments, eigh_signed, moments_of
 
 # The least σ, as a part of the image's root mean square.
@@ -76,7 +79,7 @@ class Spectrum:
     signals: int
 
 
-def noise_of(problem, *, hsi=None, msi=None):
+def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike | None = None) -> Noise:
     """The `Noise` of a problem's two images.
 
     Parameters
@@ -105,8 +108,8 @@ def noise_of(problem, *, hsi=None, msi=None):
     if msi is None:
         msi = of_few_bands(problem.msi, problem.msi_valid)
     hsi, msi = (np.asarray(sigma, dtype=np.float64) for sigma in (hsi, msi))
-    floored = (_floored(sigma, image) for sigma, image in ((hsi, problem.hsi), (msi, problem.msi)))
-    return Noise(hsi, msi, *floored, moments, seconds=time.perf_counter() - began)
+    floored = _floored(hsi, problem.hsi), _floored(msi, problem.msi)
+    return Noise(hsi, msi, floored[0], floored[1], moments, seconds=time.perf_counter() - began)
 
 
 def _floored(sigma, image):
@@ -114,7 +117,7 @@ def _floored(sigma, image):
     return np.maximum(sigma, FLOOR * float(np.sqrt(np.mean(np.square(image, dtype=np.float64)))) or 1.0)
 
 
-def estimate_noise(image, kind="auto", valid=None):
+def estimate_noise(image: ArrayLike, kind: str = "auto", valid: ArrayLike | None = None) -> NDArray[np.float64]:
     """The standard deviation of the noise of each band, from the image alone.
 
     Of many bands the noise is what spreads evenly over all spectral dimensions, while a scene keeps to a few. Of few it
@@ -157,7 +160,7 @@ def estimate_noise(image, kind="auto", valid=None):
     return estimate(image.astype(working_dtype(image), copy=False), valid)
 
 
-def of_many_bands(image, valid=None):
+def of_many_bands(image: Array, valid: Mask | None = None) -> NDArray[np.float64]:
     """σ of each band of an image with many bands; `valid`, of its shape, is False where there are no data."""
     return _of_moments(moments_of(image, valid))
 
@@ -189,7 +192,7 @@ def _regression_residual(second, pixels):
     return sizes * np.sqrt(pixels / (pixels - bands + 1) / np.diag(inverse))
 
 
-def spectrum_of(second, pixels, sigma):
+def spectrum_of(second: Array, pixels: int, sigma: Array) -> Spectrum:
     """The `Spectrum` of an image with X'X = `second`, its bands divided by σ."""
     values, vectors = eigh_signed(second / np.outer(sigma, sigma))
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -202,7 +205,7 @@ def spectrum_of(second, pixels, sigma):
     return Spectrum(values, vectors, min(signals, max(few - 1, 1)))
 
 
-def of_few_bands(image, valid=None):
+def of_few_bands(image: Array, valid: Mask | None = None) -> NDArray[np.float64]:
     """σ of each band of an image with few bands; `valid`, of its shape, is False where there are no data."""
     v = image[:-1, :-1].astype(np.float64)  # squares of float32 leave its range
     v -= image[1:, :-1]

@@ -14,9 +14,13 @@ On six scenes with shifts of 0 to 3 pixels at 0 to 40 dB hardly an error was bey
 images errs there by 2 pixels even without noise: the wrapped border weighs more than the shift.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from ..model.degradation import Degradation
+from ..model.types import Array, Operator
 
 # Corners nearer than this, in MSI pixels, are the same corner: files keep their coordinates rounded.
 SAME = 0.01
@@ -58,7 +62,7 @@ class Shift:
     phase: float | None = None
 
     @property
-    def matters(self):
+    def matters(self) -> bool:
         """Whether it is worth telling: more than rounding, more than noise."""
         least = SAME if self.source == "georeferencing" else _LEAST
         shifts = np.abs([self.rows, self.columns])
@@ -73,7 +77,7 @@ class Shift:
         )
 
 
-def shift_by_images(hsi, msi, degradation):
+def shift_by_images(hsi: Array, msi: Array, degradation: Degradation) -> Shift | None:
     """The `Shift` that the images show, up to an HSI pixel; None where it cannot be estimated.
 
     Parameters
@@ -91,12 +95,13 @@ def shift_by_images(hsi, msi, degradation):
     displacement, errors = found
     # The picture had to be moved down to fit: so the HSI's pixels lie further up than the operators have them.
     rows, columns = (float(-moved) for moved in displacement)
+    by_rows, by_columns = (float(error) for error in errors)
     phases = [phase_of(P, ratio) for P in (P1, P2)]
     phase = better_phase(phases, (phases[0] + rows, phases[1] + columns), ratio)
-    return Shift(rows, columns, tuple(float(error) for error in errors), "images", phase)
+    return Shift(rows, columns, (by_rows, by_columns), "images", phase)
 
 
-def phase_of(P, ratio):
+def phase_of(P: Operator, ratio: int) -> float:
     """Where an operator puts the centre of the first coarse pixel among the fine ones: by centres of mass of its rows.
 
     The middle one of the rows decides, since a periodic boundary spoils the first and the last.
@@ -105,12 +110,12 @@ def phase_of(P, ratio):
     return float(np.median(centres - ratio * np.arange(P.shape[0])))
 
 
-def directions(rows, columns):
+def directions(rows: float, columns: float) -> str:
     vertical, horizontal = "down" if rows >= 0.0 else "up", "right" if columns >= 0.0 else "left"
     return f"{abs(rows):.2f} MSI pixels {vertical} and {abs(columns):.2f} {horizontal}"
 
 
-def better_phase(phases, wanted, ratio):
+def better_phase(phases: Sequence[float], wanted: Sequence[float], ratio: int) -> float | None:
     """The multiple of one half that both directions want, if it is nearer to that than their phases are, or None."""
     best = round(float(np.mean(wanted)) * 2.0) / 2.0
     if not 0.0 <= best <= ratio - 1:

@@ -18,8 +18,9 @@ import numpy as np
 from scipy.linalg import solveh_banded
 
 from ..model.result import Status, Trace
-from .moments import eigh_signed
-from .noise import spectrum_of
+from ..model.types import Array, Mask
+from .moments import Moments, eigh_signed
+from .noise import Noise, spectrum_of
 
 # Weights of the total variation along the bands of a spectrum with noise 1, and what counts as no step there.
 _ALONG_BANDS, _NO_STEP = (0.25, 0.5, 1.0, 2.0), 0.05
@@ -54,7 +55,7 @@ class Subspace:
     seconds: float = 0.0
 
 
-def subspace_of(noise, *, most):
+def subspace_of(noise: Noise, *, most: int) -> Subspace:
     """The `Subspace` that the HSI shows.
 
     Parameters
@@ -72,14 +73,14 @@ def subspace_of(noise, *, most):
     return Subspace(F, spectrum.signals, spectrum.values, seconds=time.perf_counter() - began)
 
 
-def scaled(E, whitened):
+def scaled(E: Array, whitened: Moments) -> Array:
     """The principal spectra within orthonormal E, each times the square root of its map's relative deviation."""
     variances, turn = eigh_signed(E.T @ whitened.covariance() @ E)
     own = np.maximum(variances - 1.0, _FAINTEST)
     return (E @ turn) * (own / own[-1]) ** 0.25
 
 
-def spectra_of(coarse, pixels, known=None):
+def spectra_of(coarse: Array, pixels: Array, known: Mask | None = None) -> Array:
     """An orthonormal basis of the spectra that belong to the coarse maps, freed of noise.
 
     Parameters
@@ -100,7 +101,7 @@ def spectra_of(coarse, pixels, known=None):
     return np.linalg.qr(spectra)[0]
 
 
-def smoothed(f):
+def smoothed(f: Array) -> Array:
     """A spectrum with noise 1, freed of it: total variation along the bands, with the weight of least risk."""
     best, least = f, float(len(f))
     for weight in _ALONG_BANDS if len(f) > 2 else ():
@@ -120,7 +121,7 @@ def smoothed(f):
     return best
 
 
-def with_bands_between(spectra, known):
+def with_bands_between(spectra: Array, known: Mask) -> Array:
     """The spectra, every band without data set between its neighbours."""
     bands = np.arange(len(spectra))
     return np.stack([np.interp(bands, bands[known], column[known]) for column in spectra.T], axis=1)

@@ -34,14 +34,15 @@ from ..kernels._arrays import readonly
 from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.maps import edge_weights
 from ..kernels.vectors import dot
-from ..model.problem import Maps
+from ..model.problem import Maps, Problem
 from ..model.result import Status, Trace
+from ..model.types import Array, Callback
 from ..solver.pcg import steihaug
 from .expected_error import expected_error
 from .map_data import Blur, MapData, WhitenedImage
 from .moments import complete, pixels_of
-from .noise import noise_of
-from .subspace import scaled, spectra_of, subspace_of, with_bands_between
+from .noise import Noise, noise_of
+from .subspace import Subspace, scaled, spectra_of, subspace_of, with_bands_between
 from .watch import Stopped, Watch
 
 # λ in units of sqrt(largest eigenvalue of R'R), the inverse of the noise of the map that the MSI sees best: where the
@@ -108,17 +109,25 @@ class MapFit:
     seconds: float
 
     @property
-    def maps(self):
+    def maps(self) -> Maps:
         """The `Maps` of the image max(Z S', 0)."""
         return Maps(self.Z, self.S)
 
     @property
-    def number(self):
+    def number(self) -> int:
         """How many maps there are."""
         return self.Z.shape[2]
 
 
-def fit_maps(problem, noise=None, subspace=None, *, max_iter=None, callback=None, time_limit=None):
+def fit_maps(
+    problem: Problem,
+    noise: Noise | None = None,
+    subspace: Subspace | None = None,
+    *,
+    max_iter: int | None = None,
+    callback: Callback | None = None,
+    time_limit: float | None = None,
+) -> MapFit:
     """Fit maps to the two images of a problem, every weight from the data.
 
     Parameters
@@ -168,7 +177,8 @@ class _Fit:
         self.known = every if problem.hsi_valid is None else problem.hsi_valid.any(axis=(0, 1))
         self.data = self._data(subspace.F)
         self.steps = []
-        self.best = self.smoothest = None
+        self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
+        self.smoothest: Array | None = None
         self.weight = STRONGEST
 
     def _data(self, F):
@@ -241,7 +251,7 @@ class _Fit:
     def _fitted(self, status):
         data, sigma_H = self.data, self.noise.hsi_floored
         error = None
-        if self.best is None:  # stopped before the first λ was fitted
+        if self.best is None or self.smoothest is None:  # stopped before the first λ was fitted
             Z, change = self.path.Z, np.inf
             weight, chi2, dof, risk = self.weight, data.misfit(Z), np.nan, np.inf
             self.watch.trace.append_cost(data.cost(Z), self.path.products, self.watch.seconds)
@@ -277,21 +287,21 @@ def _end_of_path(weight, steps):
 class MapPath:
     """Maps that follow λ: each fit begins where the last one ended."""
 
-    def __init__(self, data, Z, target=None, watch=None):
+    def __init__(self, data: MapData, Z: Array, target: Array | None = None, watch: Watch | None = None):
         self.data, self.Z = data, np.ascontiguousarray(Z)
         self.target = data.target if target is None else target
         self.weights = np.empty(self.Z.shape[:2])
         self.products = 0
         self._pulse = (lambda: None) if watch is None else watch.pulse
 
-    def smooth(self, strength):
+    def smooth(self, strength: float) -> None:
         """Quadratic smoothing, to begin with."""
         self.weights[...] = strength * self.data.unit**2
         self._solve(self._product(self.Z))
 
-    def descend(self, strength, reweightings=REWEIGHTINGS):
+    def descend(self, strength: float, reweightings: int = REWEIGHTINGS) -> float:
         """Fit with λ = strength; the part of the objective that the last reweighting gained."""
-        self.products = 0
+        self.products, before, predicted = 0, 0.0, 0.0
         for _ in range(reweightings):
             self._reweight(strength)
             product = self._product(self.Z)

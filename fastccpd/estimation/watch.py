@@ -3,6 +3,7 @@
 import time
 
 from ..model.result import Progress, Status, Trace
+from ..model.types import Callback
 
 # Seconds between two calls of the callback within one iteration.
 _PULSE = 0.1
@@ -11,7 +12,7 @@ _PULSE = 0.1
 class Stopped(Exception):
     """The callback or the clock has ended a stage; `status` says which."""
 
-    def __init__(self, status):
+    def __init__(self, status: Status):
         super().__init__(str(status))
         self.status = status
 
@@ -28,22 +29,22 @@ class Watch:
         Seconds from now.
     """
 
-    def __init__(self, stage, callback=None, time_limit=None):
+    def __init__(self, stage: str, callback: Callback | None = None, time_limit: float | None = None):
         self.stage, self.trace = stage, Trace()
         self._callback, self._limit = callback, time_limit
         self._began = self._shown = time.perf_counter()
 
     @property
-    def seconds(self):
+    def seconds(self) -> float:
         return time.perf_counter() - self._began
 
-    def iteration(self, cost, cg_iterations):
+    def iteration(self, cost: float, cg_iterations: int) -> None:
         """An iteration is done: into the trace, and to the callback."""
         self.trace.append_cost(cost, cg_iterations, self.seconds)
         self._show()
         self._look_at_the_clock()
 
-    def pulse(self):
+    def pulse(self) -> None:
         """To be called often: shows progress, and raises `Stopped` where somebody, or the clock, has called a halt."""
         if time.perf_counter() - self._shown >= _PULSE:
             self._show()

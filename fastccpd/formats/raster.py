@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..model.checks import as_cube, set_fields
+from ..model.types import Mask, Shape
 from .extras import rasterio_or_none
 
 #: What a cube may be of.
@@ -46,7 +47,7 @@ class Georeference:
             raise TypeError(f"crs: got {type(self.crs).__name__}; WKT as text, or None, is needed")
         set_fields(self, transform=transform)
 
-    def same_crs(self, other):
+    def same_crs(self, other: "Georeference") -> bool | None:
         """Whether two grids have the same coordinate reference system; None where that cannot be known.
 
         One system has many spellings, which only rasterio, where it is installed, can compare. The order of the axes,
@@ -78,6 +79,11 @@ class _Described:
     georeference: Georeference | None = None
     bad_bands: np.ndarray | None = None
     source: dict[str, Any] = field(default_factory=dict)
+
+    if TYPE_CHECKING:
+        # Every child has them, a header as fields and a raster by its cube.
+        shape: ClassVar[Any]
+        dtype: ClassVar[Any]
 
     def __post_init__(self):
         bands = self.shape[2]
@@ -133,16 +139,16 @@ class Raster(_Described):
         super().__post_init__()
 
     @property
-    def shape(self):
+    def shape(self) -> Shape:
         """The shape of the cube."""
         return self.cube.shape
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[Any]:
         """The dtype of the cube."""
         return self.cube.dtype
 
-    def missing(self):
+    def missing(self) -> Mask:
         """The pixels, (rows, columns), that hold nodata or NaN in any band that is not marked as bad."""
         mask = np.zeros(self.shape[:2], bool)
         declared = self.nodata is not None and not math.isnan(self.nodata) and can_hold(self.dtype, self.nodata)
@@ -167,7 +173,7 @@ class Stored:
     load: Callable[[np.ndarray], None]
 
 
-def can_hold(dtype, value):
+def can_hold(dtype: np.dtype[Any], value: float) -> bool:
     """Whether a pixel of this dtype can be `value`, up to the rounding of floats."""
     if dtype.kind == "f":
         return math.isnan(value) or math.isinf(value) or abs(value) <= float(np.finfo(dtype).max)

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ..model import types
 from ..model.checks import as_count
 from ..model.files import check_free, replacing
 from . import envi, geotiff, mat, numpy_files
 from .axes import as_band_axis
 from .inspection import as_path, beginning, check_memory, sha256
-from .raster import DESCRIPTIONS, REAL_DTYPES, Raster, Stored
+from .raster import DESCRIPTIONS, REAL_DTYPES, Header, Raster, Stored
 
 
 def _everything(raster):
@@ -69,7 +70,9 @@ _BY_SUFFIX = {suffix: format for format in _FORMATS for suffix in format.suffixe
 FORMATS = {format.name: format.suffixes for format in _FORMATS}
 
 
-def read(path, *, band_axis=None, variable=None, limit=None):
+def read(
+    path: types.Path, *, band_axis: int | None = None, variable: str | None = None, limit: int | None = None
+) -> Raster:
     """Read a raster.
 
     Parameters
@@ -123,7 +126,7 @@ def read(path, *, band_axis=None, variable=None, limit=None):
     return Raster(cube, **described, source=declared.source | hashes)
 
 
-def header(path, *, band_axis=None, variable=None):
+def header(path: types.Path, *, band_axis: int | None = None, variable: str | None = None) -> Header:
     """What `read` would return, without the data: a `Header` has shape and dtype in place of the cube.
 
     Parameters
@@ -139,7 +142,7 @@ def header(path, *, band_axis=None, variable=None):
     return _look(path, band_axis, variable).header
 
 
-def write(path, raster, *, overwrite=False):
+def write(path: types.Path, raster: Raster, *, overwrite: bool = False) -> None:
     """Write a raster in the format of the suffix; what the format cannot carry, `lost_by` lists.
 
     The file comes into being under a temporary name in the same folder and is renamed when it is whole. ENVI is a pair
@@ -168,7 +171,7 @@ def write(path, raster, *, overwrite=False):
         format.write(temporaries, raster)
 
 
-def check_target(path, overwrite=False):
+def check_target(path: types.Path, overwrite: bool = False) -> None:
     """Refuse, before any work is done, an output that `write` would refuse.
 
     Parameters
@@ -189,7 +192,7 @@ def check_target(path, overwrite=False):
     check_free((*files, *(file for file in map(geotiff.auxiliary, files) if file.exists())), overwrite)
 
 
-def files_read(path):
+def files_read(path: types.Path) -> list[Path]:
     """Every file that `read` may look at for this path, whether it exists or not.
 
     Parameters
@@ -210,7 +213,7 @@ def files_read(path):
     return [path, *beside, *sidecars]
 
 
-def files_written(path):
+def files_written(path: types.Path) -> list[Path]:
     """Every file that `write` makes, replaces or removes for this path.
 
     Parameters
@@ -226,7 +229,7 @@ def files_written(path):
     return [*files, *map(geotiff.auxiliary, files)]
 
 
-def lost_by(path, raster):
+def lost_by(path: types.Path, raster: Raster) -> tuple[str, ...]:
     """The names of what is known of a raster but that the format of `path` cannot carry.
 
     Parameters

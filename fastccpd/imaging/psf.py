@@ -26,6 +26,7 @@ from scipy import sparse
 
 from ..model.checks import as_choice, as_count, as_number
 from ..model.degradation import Degradation
+from ..model.types import Operator
 from .response import landsat
 
 BOUNDARIES = ("periodic", "reflect", "zero")
@@ -47,7 +48,7 @@ def gaussian(
     phase: float | None = None,
     boundary: str = "periodic",
     normalise: bool = True,
-) -> tuple[sparse.csr_array, sparse.csr_array]:
+) -> tuple[Operator, Operator]:
     """The operators of a Gaussian blur decimated by `ratio`.
 
     Parameters

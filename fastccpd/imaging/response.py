@@ -22,6 +22,7 @@ from scipy import sparse
 
 from ..formats import check_text
 from ..model.checks import as_count, as_number
+from ..model.types import Operator
 
 # Landsat's Thematic Mapper, in nm, as published fusion code has it (the fifth band is nominally 1550 to 1750).
 LANDSAT_EDGES = ((450, 520), (520, 600), (630, 690), (760, 900), (1550, 1770), (2080, 2350))
@@ -35,7 +36,7 @@ _FWHM = np.sqrt(8.0 * np.log(2.0))
 Curves: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike]]
 
 
-def landsat(n_bands: int) -> sparse.csr_array:
+def landsat(n_bands: int) -> Operator:
     """PM of a Landsat-like sensor for `n_bands` bands spread evenly over 400 to 2500 nm.
 
     Real band centres play no part: this is the convention of published experiments, for any AVIRIS scene.
@@ -67,7 +68,7 @@ def landsat(n_bands: int) -> sparse.csr_array:
         ) from None
 
 
-def response_from_groups(groups: "Iterable[slice | ArrayLike]", n_bands: int) -> sparse.csr_array:
+def response_from_groups(groups: "Iterable[slice | ArrayLike]", n_bands: int) -> Operator:
     """PM whose rows average groups of bands.
 
     Parameters
@@ -96,7 +97,7 @@ def response_from_groups(groups: "Iterable[slice | ArrayLike]", n_bands: int) ->
     return _averages(members, n_bands)
 
 
-def response_from_edges(edges: Mapping | Iterable, wavelengths: ArrayLike) -> sparse.csr_array:
+def response_from_edges(edges: Mapping | Iterable, wavelengths: ArrayLike) -> Operator:
     """PM whose rows average the bands with centres between two edges, both included.
 
     Parameters
@@ -143,7 +144,7 @@ def response_from_table(
     bands: Iterable[str] | None = None,
     fwhm: ArrayLike | None = None,
     coverage: float = 0.5,
-) -> sparse.csr_array:
+) -> Operator:
     """PM from a measured spectral response and real band centres.
 
     Parameters

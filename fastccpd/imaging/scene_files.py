@@ -1,11 +1,14 @@
 """The files of the benchmark scenes: where each is kept, what it must look like, and how it is read."""
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from .. import formats
+from ..model.types import Array
 from .response import LARGEST_TABLE
 
 
@@ -66,8 +69,21 @@ FILES = {
 }  # fmt: skip
 
 
-def variable(path, name, shape):
-    """One array of a MAT or NPZ file, of the shape it must have."""
+def variable(path: Path, name: str, shape: Sequence[int]) -> Array:
+    """One array of a MAT or NPZ file, of the shape it must have.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        What the array is called in the file.
+    shape : sequence of int
+        Another one is refused.
+
+    Returns
+    -------
+    array
+    """
     held = formats.arrays_in(path).get(name)
     if held is None or held.shape != shape:
         got = "is not there" if held is None else f"has shape {held.shape}"
@@ -86,8 +102,19 @@ def _table(folder, file, index):
     return np.array([kept[band] for band in range(len(kept))])
 
 
-def table_of_indian_pines(folder):
-    """The wavelengths of Indian Pines, for its cube from wherever; None if the folder has no table."""
+def table_of_indian_pines(folder: Path | None) -> Array | None:
+    """The wavelengths of Indian Pines, for its cube from wherever; None if the folder has no table.
+
+    Parameters
+    ----------
+    folder : Path or None
+        The folder of all scenes.
+
+    Returns
+    -------
+    (bands,) array or None
+        In nm.
+    """
     return _table(folder, "aviris_1992_indian_pines_220.csv", "index_in_corrected_0based")
 
 
@@ -140,7 +167,7 @@ _READERS = {
 }
 
 
-def read(name, folder, path):
+def read(name: str, folder: Path | None, path: Path) -> tuple[Array, Array | None, Array | None]:
     """Cube, wavelengths and labels of a scene; None for what is not known.
 
     Parameters
@@ -153,7 +180,7 @@ def read(name, folder, path):
     return _READERS.get(name, _read_anomalies)(FILES[name], folder, path)
 
 
-def indian_pines_of_tensorly():
+def indian_pines_of_tensorly() -> tuple[Array, Array, str] | None:
     """Cube, labels and source, or None without tensorly; the wavelengths it gives are off by a band and stay there."""
     try:
         import tensorly

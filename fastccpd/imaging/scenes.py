@@ -87,7 +87,7 @@ def names() -> tuple[str, ...]:
     return tuple(FILES)
 
 
-def files_read(name, folder=None):
+def files_read(name: str, folder: str | os.PathLike[str] | None = None) -> list[Path]:
     """The files that `load` may read for a scene: all in its folder, and the wavelength tables.
 
     Parameters

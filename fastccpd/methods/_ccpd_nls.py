@@ -1,19 +1,23 @@
 """What the non-negative and the unconstrained coupled CPD share: start, solve, report."""
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..kernels._simd import padded
 from ..kernels.block_cholesky import triangle
 from ..kernels.mttkrp import blocks_for
 from ..model.checks import as_choice, as_count, as_number, set_fields
-from ..model.result import Trace
+from ..model.problem import Problem
+from ..model.result import Status, Trace
+from ..model.types import Callback
 from ..solver.coupled_cpd import CURVATURES, CoupledCPD
 from ..solver.misfit import SLAB
-from ..solver.regularisers import Ridge, Smoothness, Subspace, as_regularisers
+from ..solver.regularisers import Regulariser, Ridge, Smoothness, Subspace, as_regularisers
 from ..solver.starts import given_start, own_scale, random_start
 from ..solver.trust_region import Options, minimize
 from .method import Method, Solution
@@ -107,11 +111,20 @@ class CoupledNLS(Method):
         return Options(**shared, max_seconds=time_limit)
 
     @property
-    def parametrisation(self):
+    def parametrisation(self) -> str | tuple[str, ...]:
         """One of the names of `solver.parametrisation`, or one for each mode."""
         return "identity"
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None, init=None, regularisers=()):
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+        init: Iterable[ArrayLike] | None = None,
+        regularisers: Sequence[Regulariser] = (),
+    ) -> Solution:
         scale = own_scale(problem)
         parametrisation = self.parametrisation
         priors = (*self._regularisers(problem), *as_regularisers(regularisers))
@@ -126,14 +139,14 @@ class CoupledNLS(Method):
         trace = Trace(**vars(state.trace))
         trace.cost = [cost * scale**2 for cost in trace.cost]
         return Solution(
-            status=state.status,
+            status=cast(Status, state.status),  # a run that has ended says why
             cost=state.cost * scale**2,
             n_iter=state.n_iter,
             trace=trace,
             factors=objective.factors(state.x),
         )
 
-    def _regularisers(self, problem):
+    def _regularisers(self, problem: Problem) -> Iterator[Regulariser]:
         I, J, K = problem.sri_shape
         if self.ridge:
             yield Ridge(self.ridge)
@@ -144,7 +157,7 @@ class CoupledNLS(Method):
             _, vectors = np.linalg.eigh(pixels.T @ pixels)
             yield Subspace(self.subspace, vectors[:, ::-1][:, : self.subspace_rank], slice(I + J, I + J + K))
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         n, m = sum(msi_shape[:2]) + hsi_shape[2], sum(hsi_shape) + sum(msi_shape)
         width = padded(self.rank, dtype)
         vectors = 16 * n * self.rank  # x, g, p, r, d, their products, the trial point, slopes and diagonals

@@ -1,13 +1,16 @@
 """What "tv-maps", "nn-ccpd-auto" and "auto" share: the stages that do not depend on a random start."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..estimation import MapFit, Noise, Subspace, fit_maps, noise_of, subspace_of
 from ..model.checks import as_count, set_fields
 from ..model.problem import Problem
+from ..model.types import Callback
 from .method import Method
 
 # Stacks of P maps on the fine grid that the maps stage holds at its peak, in float64.
@@ -34,10 +37,10 @@ class Staged(Method):
     def __post_init__(self):
         set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
 
-    def prepare(self, problem, *, callback=None, time_limit=None):
+    def prepare(self, problem: Any, *, callback: Callback | None = None, time_limit: float | None = None) -> "Prepared":
         return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, bands), K = msi_shape, hsi_shape[2]
         return 8 * (_STACKS * I * J * min(bands, K) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)
 
@@ -60,7 +63,13 @@ class Prepared:
         return {"noise": self.noise, "subspace": self.subspace, "tv-maps": self.fit}
 
 
-def prepare(problem, *, max_iter=None, callback=None, time_limit=None):
+def prepare(
+    problem: Problem | Prepared,
+    *,
+    max_iter: int | None = None,
+    callback: Callback | None = None,
+    time_limit: float | None = None,
+) -> Prepared:
     """noise → subspace → tv-maps."""
     if isinstance(problem, Prepared):
         return problem

@@ -8,9 +8,14 @@ as maps, it is made when they are first asked for.
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from ..estimation.decomposition import Choice, MapDecomposer, may_be_chosen, risk_bound
 from ..model.checks import as_choice, set_fields
-from .method import register
+from ..model.problem import Problem
+from ..model.types import Callback
+from ._staged import Prepared
+from .method import Solution, register
 from .nn_ccpd_auto import NNCCPDAuto
 from .tv_maps import maps_solution
 
@@ -45,10 +50,17 @@ class Auto(NNCCPDAuto):
         super().__post_init__()
         set_fields(self, show=as_choice(self.show, "show", ("best", "maps", "factors")))
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None):
+    def solve(
+        self,
+        problem: Problem | Prepared,
+        *,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
         start = rng.bit_generator.state
-        if self.show == "factors" or prepared.fit is None:
+        if self.show == "factors" or prepared.fit is None or prepared.noise is None:
             return super().solve(prepared, rng=rng, callback=callback, time_limit=time_limit)
         if self.show == "maps":
             return self._maps_solution(prepared, start)

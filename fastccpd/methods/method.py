@@ -18,15 +18,17 @@ use.
 """
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..model.checks import set_fields
 from ..model.problem import Factors, Maps
 from ..model.result import Status, Trace
+from ..model.types import Callback
 
 _REGISTRY: dict[str, type["Method"]] = {}
 
@@ -69,7 +71,7 @@ class Solution:
     noise: tuple[np.ndarray, np.ndarray] | None = None
     shown: str = ""
     stages: dict[str, Any] = field(default_factory=dict)
-    decomposer: Callable | None = None
+    decomposer: Callable[..., Any] | None = None
 
     def __post_init__(self):
         if not self.shown:
@@ -99,27 +101,37 @@ class Method:
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 
-    def prepare(self, problem, *, callback: Callable | None = None, time_limit: float | None = None) -> Any:
+    def prepare(self, problem: Any, *, callback: Callback | None = None, time_limit: float | None = None) -> Any:
         """What every start begins with, made once: by default the problem itself."""
         return problem
 
-    def solve(self, problem, *, rng: np.random.Generator, callback: Callable | None = None, time_limit=None):
+    def solve(
+        self,
+        problem: Any,
+        *,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
         raise NotImplementedError(f"{type(self).__name__} has no solve")
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype) -> int:
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         """An upper bound on the bytes `solve` allocates; an image it returns counts, one rendered later does not."""
         raise NotImplementedError(f"{type(self).__name__} has no memory_needed")
 
-    def options(self):
+    def options(self) -> dict[str, Any]:
         """The options as plain values, enough to make the method again."""
         return asdict(self)
 
     @classmethod
-    def option_names(cls):
+    def option_names(cls) -> tuple[str, ...]:
         return tuple(f.name for f in fields(cls))
 
 
-def register(name):
+M = TypeVar("M", bound=Method)
+
+
+def register(name: str) -> Callable[[type[M]], type[M]]:
     """Class decorator: make a method known under `name`."""
 
     def add(cls):
@@ -130,12 +142,12 @@ def register(name):
     return add
 
 
-def names():
+def names() -> tuple[str, ...]:
     """The names that `fuse` takes as `method`."""
     return tuple(_REGISTRY)
 
 
-def get(name):
+def get(name: str) -> type[Method]:
     """The class of the method called `name`."""
     if not isinstance(name, str):
         raise TypeError(f"method: got {name!r}; a name or a Method is needed, one of {', '.join(names())}")
@@ -146,7 +158,7 @@ def get(name):
     return _REGISTRY[name]
 
 
-def make(name, options):
+def make(name: str, options: Mapping[str, Any]) -> Method:
     """The method called `name` with `options`; an unknown option is a TypeError that lists the valid ones."""
     cls = get(name)
     unknown = sorted(set(options) - set(cls.option_names()))

@@ -5,15 +5,19 @@ fitted to what is left, or to the images themselves where that has a lower estim
 (`estimation/decomposition.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..estimation.decomposition import decompose_scene, misfits
 from ..model.checks import as_count, as_number, set_fields
+from ..model.problem import Problem
+from ..model.types import Callback
 from ._ccpd_nls import CoupledNLS
-from ._staged import Staged
+from ._staged import Prepared, Staged
 from .method import Solution, register
 from .nn_ccpd_nls import NNCCPDNLS
 
@@ -51,18 +55,25 @@ class NNCCPDAuto(Staged):
         rank, ridge, ftol = as_count(self.rank, "rank"), as_number(self.ridge, "ridge"), as_number(self.ftol, "ftol")
         set_fields(self, rank=rank, ridge=ridge, ftol=ftol)
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None):
+    def solve(
+        self,
+        problem: Problem | Prepared,
+        *,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
         if prepared.fit is None:
             return self._of_what_is_not_finite(prepared, rng)
         return self._factors_solution(prepared, self._decomposed(prepared, rng, callback, time_limit))
 
-    def decomposition_options(self):
+    def decomposition_options(self) -> dict[str, Any]:
         """What `estimation.decompose_maps` takes of the options."""
         return {"rank": self.rank, "ridge": self.ridge, "max_iter": self.max_iter, "ftol": self.ftol}
 
     def _decomposed(self, prepared, rng, callback, time_limit, bound=None):
-        options = self.decomposition_options() | {"bound": bound}
+        options: dict[str, Any] = self.decomposition_options() | {"bound": bound}
         if not prepared.fit.status.goes_on_to_next_start:  # somebody, or the clock, has called a halt
             options["max_iter"], callback = 0, None
         problem, noise, fit = prepared.problem, prepared.noise, prepared.fit
@@ -95,6 +106,6 @@ class NNCCPDAuto(Staged):
             shown="factors",
         )
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         of_maps = super().memory_needed(hsi_shape, msi_shape, dtype)
         return of_maps + CoupledNLS(rank=self.rank).memory_needed(hsi_shape, msi_shape, dtype)

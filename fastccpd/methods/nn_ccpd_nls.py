@@ -44,10 +44,10 @@ class NNCCPDNLS(CoupledNLS):
         set_fields(self, nonnegative_modes=tuple(modes))
 
     @property
-    def nonnegative(self):
+    def nonnegative(self) -> bool:
         """Whether the image cannot be negative: only if no factor can."""
         return set(self.nonnegative_modes) == set(_MODES)
 
     @property
-    def parametrisation(self):
+    def parametrisation(self) -> tuple[str, ...]:
         return tuple("square" if mode in self.nonnegative_modes else "identity" for mode in _MODES)

@@ -6,8 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from ..estimation import shown_cost
-from ..model.problem import Maps
+from ..model.problem import Maps, Problem
 from ..model.result import Status, Trace
+from ..model.types import Callback
 from ._staged import Prepared, Staged
 from .method import Solution, register
 
@@ -29,14 +30,21 @@ class TVMaps(Staged):
 
     tells_uncertainty: ClassVar[bool] = True
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None):
+    def solve(
+        self,
+        problem: Problem | Prepared,
+        *,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
         return maps_solution(self.prepare(problem, callback=callback, time_limit=time_limit))
 
 
 def maps_solution(prepared: Prepared, **further) -> Solution:
     """The `Solution` that shows the maps."""
-    fit, problem = prepared.fit, prepared.problem
-    if fit is None:
+    fit, noise, problem = prepared.fit, prepared.noise, prepared.problem
+    if fit is None or noise is None:
         I, J, K = problem.sri_shape
         nothing, trace = Maps(np.zeros((I, J, 1)), np.zeros((K, 1))), Trace()
         trace.append_cost(np.nan, 0, 0.0)
@@ -50,7 +58,7 @@ def maps_solution(prepared: Prepared, **further) -> Solution:
         "trace": fit.trace,
         "maps": fit.maps,
         "uncertainty": fit.expected_error,
-        "noise": (prepared.noise.hsi, prepared.noise.msi),
+        "noise": (noise.hsi, noise.msi),
         "shown": "maps",
         "stages": prepared.stages,
     }

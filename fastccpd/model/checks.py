@@ -1,9 +1,13 @@
 """Coercion of what callers pass, with one style of message: the argument, what was got, what is needed."""
 
 import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from .types import Array, Mask, Operator
 
 # Beyond these magnitudes the squares of an image's values, or products with them, leave the range of their dtype.
 _MAGNITUDES = {4: (1e-30, 1e30), 8: (1e-150, 1e150)}
@@ -17,13 +21,13 @@ _SCAN_BYTES = 1 << 24
 _COUNTS_BELOW = 2**128
 
 
-def set_fields(instance, **values):
+def set_fields(instance: object, **values: Any) -> None:
     """Set fields of a frozen dataclass, from its `__post_init__`: there what was given becomes what was checked."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)
 
 
-def as_count(value, name, *, least=1, most=None):
+def as_count(value: Any, name: str, *, least: int = 1, most: int | None = None) -> int:
     """`value` as an int of at least `least`."""
     needed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     if isinstance(value, bool | np.bool_):
@@ -40,7 +44,9 @@ def as_count(value, name, *, least=1, most=None):
     return count
 
 
-def as_number(value, name, *, least=0.0, above=False, below=np.inf, finite=True):
+def as_number(
+    value: Any, name: str, *, least: float = 0.0, above: bool = False, below: float = np.inf, finite: bool = True
+) -> float:
     """`value` as a float of at least `least` (or more than it, with `above`) and less than `below`; NaN is refused."""
     needed = f"a {'finite ' if finite else ''}number {'above' if above else 'of at least'} {least:g}"
     needed += f" and below {below:g}" if below < np.inf else ""
@@ -58,14 +64,14 @@ def as_number(value, name, *, least=0.0, above=False, below=np.inf, finite=True)
     return number
 
 
-def as_choice(value, name, choices):
+def as_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     """`value` if it is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}: got {value!r}; {' or '.join(repr(c) for c in choices)} is needed")
     return value
 
 
-def check_members(value, name, members):
+def check_members(value: object, name: str, members: Sequence[str]) -> None:
     """Refuse an object without one of the methods called `members`, naming the first that is missing."""
     if isinstance(value, type):
         raise TypeError(f"{name}: got the class {value.__name__}; an object of it is needed")
@@ -75,7 +81,7 @@ def check_members(value, name, members):
             raise TypeError(f"{name}: got {type(value).__name__}, which has no {member}(); {needed} are needed")
 
 
-def as_cube(value, name):
+def as_cube(value: Any, name: str) -> Array:
     """`value` as an array of order three with a real numeric dtype; nothing is copied yet."""
     if value is None or sparse.issparse(value):
         raise TypeError(f"{name}: got {type(value).__name__}; an array (rows, columns, bands) is needed")
@@ -97,7 +103,7 @@ def _as_array(value, name, needed):
         raise TypeError(f"{name}: its rows differ in length; {needed}") from None
 
 
-def as_valid(value, name, shape):
+def as_valid(value: Any, name: str, shape: Sequence[int]) -> Mask | None:
     """`value` as a bool array of an image's shape that is True where there are data; None if they are everywhere."""
     if value is None:
         return None
@@ -115,13 +121,13 @@ def as_valid(value, name, shape):
     return np.array(np.broadcast_to(valid[:, :, None] if valid.ndim == 2 else valid, shape))
 
 
-def working_dtype(*cubes):
+def working_dtype(*cubes: Array) -> np.dtype[Any]:
     """float32 where every cube is float32 or float16, otherwise float64 (integers too: no count is lost)."""
     narrow = all(cube.dtype.kind == "f" and cube.dtype.itemsize <= 4 for cube in cubes)
     return np.dtype(np.float32 if narrow else np.float64)
 
 
-def check_values(cube, name):
+def check_values(cube: Array, name: str) -> None:
     """Refuse NaN, infinities and magnitudes out of range, scanning a slab at a time."""
     if cube.dtype.kind != "f":
         return
@@ -143,7 +149,7 @@ def check_values(cube, name):
         raise ValueError(f"{name}: holds magnitudes up to only {largest:g}; {lowest:g} is needed, so rescale it")
 
 
-def as_matrix(value, name):
+def as_matrix(value: Any, name: str) -> Operator:
     """`value` (dense, scipy.sparse) as a float64 CSR array of its own, finite, without explicit zeros."""
     from ..kernels.operators import checked_sparse  # here: who only counts need not load Numba
 
@@ -170,7 +176,7 @@ def as_matrix(value, name):
     return matrix
 
 
-def as_operator(value, name):
+def as_operator(value: Any, name: str) -> Operator:
     """`value` as by `as_matrix`, mapping fine to coarse: no more rows than columns, and no row of zeros."""
     matrix = as_matrix(value, name)
     rows, columns = matrix.shape

@@ -1,11 +1,12 @@
 """The operators through which the two images see the scene."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from .checks import as_operator, set_fields
+from .types import Operator, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,26 +22,26 @@ class Degradation:
     PM : (K_M, K) matrix
     """
 
-    P1: sparse.csr_array
-    P2: sparse.csr_array
-    PM: sparse.csr_array
+    P1: Operator
+    P2: Operator
+    PM: Operator
 
     def __post_init__(self):
         set_fields(self, **{name: as_operator(getattr(self, name), name) for name in ("P1", "P2", "PM")})
 
     @property
-    def sri_shape(self):
+    def sri_shape(self) -> Shape:
         return self.P1.shape[1], self.P2.shape[1], self.PM.shape[1]
 
     @property
-    def hsi_shape(self):
+    def hsi_shape(self) -> Shape:
         return self.P1.shape[0], self.P2.shape[0], self.PM.shape[1]
 
     @property
-    def msi_shape(self):
+    def msi_shape(self) -> Shape:
         return self.P1.shape[1], self.P2.shape[1], self.PM.shape[0]
 
-    def check(self, hsi_shape, msi_shape):
+    def check(self, hsi_shape: Sequence[int], msi_shape: Sequence[int]) -> None:
         """Refuse images that these operators cannot have made, naming the first axis that does not agree."""
         axes = (("rows", "P1"), ("columns", "P2"), ("bands", "PM"))
         for name, shape, expected in (("hsi", hsi_shape, self.hsi_shape), ("msi", msi_shape, self.msi_shape)):

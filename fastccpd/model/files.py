@@ -7,11 +7,15 @@ files of their own: `check_apart` refuses those that are inputs, or each other, 
 import os
 import secrets
 import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from . import types
 
 
-def write_whole(path, content, overwrite=True):
+def write_whole(path: types.Path, content: bytes | str, overwrite: bool = True) -> None:
     """Write a file, whole or not at all.
 
     Parameters
@@ -27,7 +31,7 @@ def write_whole(path, content, overwrite=True):
         temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
 
 
-def check_free(files, overwrite):
+def check_free(files: Iterable[types.Path], overwrite: bool) -> None:
     """Refuse outputs that cannot be made, or that exist already."""
     for file in files:
         real = _real_path(file)
@@ -41,7 +45,7 @@ def check_free(files, overwrite):
             raise PermissionError(f"{file}: cannot be written, for the folder {real.parent} is read-only")
 
 
-def check_apart(outputs, inputs):
+def check_apart(outputs: Sequence[tuple[str, types.Path, Iterable[types.Path]]], inputs: Iterable[types.Path]) -> None:
     """Refuse outputs that are inputs, or that are one file; nothing that may be overwritten changes that.
 
     Two names are one file if they lead to the same place on the disk, by links too, or if they differ in upper and
@@ -68,7 +72,7 @@ def check_apart(outputs, inputs):
 
 
 @contextmanager
-def replacing(targets, overwrite, stale=()):
+def replacing(targets: Iterable[types.Path], overwrite: bool, stale: Iterable[Path] = ()) -> Iterator[list[Path]]:
     """Temporary names with the suffixes of the targets; on success the files take their places, in this order.
 
     Parameters
@@ -103,14 +107,14 @@ def replacing(targets, overwrite, stale=()):
                 temporary.unlink(missing_ok=True)
 
 
-def first_line(error):
+def first_line(error: BaseException) -> str:
     """The message of an exception on one line, or its name where it has none."""
     return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
 
 
 def _identities(file):
     """What all names of one file have in common: its number on the disk, or its folder and its name but for case."""
-    found = {_number(file)} - {None}
+    found: set[Any] = {_number(file)} - {None}
     for path in (Path(os.path.realpath(Path(file).parent), Path(file).name), _real_path(file)):
         folder = _number(path.parent) or str(path.parent).casefold()
         found.add((folder, unicodedata.normalize("NFC", path.name).casefold()))

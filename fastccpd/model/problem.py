@@ -1,13 +1,17 @@
 """What is to be fused: two images and the operators between them; and the factors that explain both."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..blas import one_blas_thread
 from ..kernels import reconstruct
 from .checks import as_cube, as_valid, check_values, working_dtype
 from .degradation import Degradation
+from .types import Array, Part, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,18 +55,19 @@ class Problem:
             object.__setattr__(self, name, np.ascontiguousarray(cube, dtype=dtype))
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[Any]:
         return self.msi.dtype
 
     @property
-    def sri_shape(self):
+    def sri_shape(self) -> Shape:
         return self.degradation.sri_shape
 
     @property
-    def sizes(self):
+    def sizes(self) -> tuple[int, int]:
         """How many values the HSI and the MSI have."""
         pairs = (self.hsi, self.hsi_valid), (self.msi, self.msi_valid)
-        return tuple(image.size if valid is None else int(valid.sum()) for image, valid in pairs)
+        hsi, msi = (image.size if valid is None else int(valid.sum()) for image, valid in pairs)
+        return hsi, msi
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +78,25 @@ class Factors:
     B: np.ndarray
     C: np.ndarray
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.A, self.B, self.C))
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         return self.A.shape[1]
 
     @property
-    def shape(self):
+    def shape(self) -> Shape:
         return len(self.A), len(self.B), len(self.C)
 
-    def render(self, rows=None, cols=None, bands=None, dtype=None, out=None):
+    def render(
+        self,
+        rows: Part = None,
+        cols: Part = None,
+        bands: Part = None,
+        dtype: DTypeLike | None = None,
+        out: Array | None = None,
+    ) -> Array:
         """[[A, B, C]], whole or a block of it."""
         return reconstruct(tuple(self), rows, cols, bands, dtype, out)
 
@@ -97,14 +109,14 @@ class Maps:
     S: np.ndarray
 
     @property
-    def shape(self):
+    def shape(self) -> Shape:
         return *self.Z.shape[:2], len(self.S)
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[Any]:
         return self.Z.dtype
 
-    def render(self, rows=None, cols=None, bands=None, dtype=None):
+    def render(self, rows: Part = None, cols: Part = None, bands: Part = None, dtype: DTypeLike | None = None) -> Array:
         """max(Z S', 0), whole or a block of it."""
         rows, cols, bands = map(as_part, (rows, cols, bands))
         Z, S = self.Z[rows][:, cols], self.S[bands]
@@ -115,7 +127,7 @@ class Maps:
         return image
 
 
-def as_part(part):
+def as_part(part: Part) -> slice | Array:
     """What `render` takes of an axis: all of it for None; for a single number the axis stays, of length 1."""
     if part is None:
         return slice(None)

@@ -8,9 +8,11 @@ P1_indptr, P1_shape (P2, PM alike)        the operators, in compressed rows
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +21,7 @@ from .degradation import Degradation
 from .files import check_free, replacing
 from .problem import Factors, Maps
 from .result import FusionResult, Status, Trace
+from .types import Array, Path
 
 FORMAT = 1
 
@@ -29,7 +32,7 @@ _PLAIN = ("method", "options", "seed", "provenance", "cost", "n_iter", "seconds"
 _PROPERTIES = ("number", "n_iter", "effective_rank")
 
 
-def save(result, path, *, overwrite=False):
+def save(result: FusionResult, path: Path, *, overwrite: bool = False) -> None:
     """Write a result, whole or not at all.
 
     Parameters
@@ -52,7 +55,7 @@ def save(result, path, *, overwrite=False):
         np.savez(file, about=np.frombuffer(text, np.uint8), **arrays)
 
 
-def result_of(arrays, path):
+def result_of(arrays: Mapping[str, Array], path: Path) -> tuple[FusionResult, dict[str, Any] | None]:
     """(result, settings of its decomposer or None) of the arrays of a file.
 
     Parameters
@@ -85,7 +88,7 @@ def result_of(arrays, path):
             maps=Maps(*_named(arrays, "maps_", "ZS")) if "maps_Z" in arrays else None,
             image=arrays.get("image"),
             uncertainty=arrays.get("uncertainty"),
-            noise=_named(arrays, "noise_", ("hsi", "msi")) if "noise_hsi" in arrays else None,
+            noise=(arrays["noise_hsi"], arrays["noise_msi"]) if "noise_hsi" in arrays else None,
             degradation=Degradation(*(_matrix(arrays, name) for name in _OPERATORS)) if "P1_data" in arrays else None,
         )
     except (KeyError, ValueError, TypeError) as error:
@@ -93,7 +96,7 @@ def result_of(arrays, path):
     return result, about["decomposer"]
 
 
-def _arrays_of(result):
+def _arrays_of(result) -> dict[str, Any]:
     found = {"trace": np.array([getattr(result.trace, column.name) for column in fields(Trace)], dtype=np.float64)}
     if result.maps is not None:
         found |= {"maps_Z": result.maps.Z, "maps_S": result.maps.S}

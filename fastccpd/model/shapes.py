@@ -1,6 +1,8 @@
 """Shapes as people say them."""
 
+from collections.abc import Iterable
 
-def size_name(shape):
+
+def size_name(shape: Iterable[int]) -> str:
     """What a sentence or a label calls a shape: 80×84×204."""
     return "×".join(map(str, shape))

@@ -1,7 +1,9 @@
 """Two files into one: read, made ready, fused, written. `fastccpd fuse` is this, and what it prints."""
 
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +16,11 @@ from ..model.checks import as_choice, check_values
 from ..model.degradation import Degradation
 from ..model.files import check_apart
 from ..model.result import FusionResult
+from ..model.types import Callback, Matrix, Path
 from . import gaps, operators
 from .grids import shift_by_georeference
 from .pair import Pair, read_pair
-from .remarks import Remarks
+from .remarks import Listener, Remarks
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,37 +75,37 @@ class FusedFiles:
         return f"<FusedFiles {self.result!r}, {len(self.notes)} notes, {len(self.warnings)} warnings>"
 
     @property
-    def raster(self):
+    def raster(self) -> formats.Raster:
         """The fused image as a `Raster`: the MSI's grid, the HSI's wavelengths, nodata where there were no data."""
         return _raster(self.result.sri, self.pair, self.marked, with_bands=True)
 
 
 def fuse_files(
-    hsi,
-    msi,
-    output=None,
+    hsi: Path,
+    msi: Path,
+    output: Path | None = None,
     *,
-    psf=None,
-    srf=None,
-    bands=None,
-    ratio=None,
-    band_axis=None,
-    fill_nodata=False,
-    keep_filled=False,
-    uncertainty=None,
-    overwrite=False,
-    method=methods.DEFAULT,
-    dtype=None,
-    starts=1,
-    combine="best",
-    rng=0,
-    time_limit=None,
-    threads=None,
-    callback=None,
-    progress=None,
-    messages=None,
-    **options,
-):
+    psf: Path | tuple[Matrix, Matrix] | None = None,
+    srf: Path | Matrix | None = None,
+    bands: str | None = None,
+    ratio: int | None = None,
+    band_axis: int | None = None,
+    fill_nodata: bool = False,
+    keep_filled: bool = False,
+    uncertainty: Path | None = None,
+    overwrite: bool = False,
+    method: str | methods.Method = methods.DEFAULT,
+    dtype: str | None = None,
+    starts: int = 1,
+    combine: str = "best",
+    rng: int | np.random.Generator = 0,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    callback: Callback | None = None,
+    progress: Callable[[str, int | None], AbstractContextManager[Callback | None]] | None = None,
+    messages: Listener | None = None,
+    **options: Any,
+) -> FusedFiles:
     """Fuse a hyperspectral and a multispectral image in files, as `fastccpd fuse` does.
 
     Parameters
@@ -181,14 +184,15 @@ def fuse_files(
     for name, image in (("hsi", pair.hsi), ("msi", pair.msi)):
         check_values(image.cube, name)
     shift = _shift(pair, degradation, remarks)
-    images = [image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi)]
+    cubes = [image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi)]
     if not fill_nodata:
         options |= {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
     stopped = []
     max_iter = getattr(chosen, "max_iter", None)
     with nullcontext(callback) if progress is None else progress(chosen.name, max_iter) as shown:
         result = fuse(
-            *images,
+            cubes[0],
+            cubes[1],
             degradation,
             method=method,
             starts=starts,
@@ -201,7 +205,7 @@ def fuse_files(
         )
     # Maps need no further starts.
     complete = result.converged and (len(result.start_costs) == starts or result.shown == "maps")
-    measured = tuple(map(gaps.emptied, images, (pair.missing_hsi, pair.missing_msi)))
+    measured = gaps.emptied(cubes[0], pair.missing_hsi), gaps.emptied(cubes[1], pair.missing_msi)
     seen = degrade(result, degradation)
     compared = zip(("hsi", "msi"), measured, seen, strict=True)
     residuals = {name: relative_residual(image, degraded) for name, image, degraded in compared}
@@ -225,7 +229,14 @@ def fuse_files(
     )
 
 
-def check_outputs(hsi, msi, psf, srf, rasters, pages=None):
+def check_outputs(
+    hsi: Path,
+    msi: Path,
+    psf: Path | tuple[Matrix, Matrix] | None,
+    srf: Path | Matrix | None,
+    rasters: Mapping[str, Path | None],
+    pages: Mapping[str, Path | None] | None = None,
+) -> None:
     """Refuse outputs of a fusion that are what it reads, or that are one file.
 
     Parameters

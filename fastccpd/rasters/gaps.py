@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..formats import Raster
+from ..model.types import Array, Mask
 
-def good_bands(raster):
+
+def good_bands(raster: Raster) -> Mask:
     """The bands that are not marked as bad, (bands,) bool; ValueError if none is left."""
     good = np.ones(raster.shape[2], bool) if raster.bad_bands is None else ~raster.bad_bands
     if not good.any():
@@ -13,7 +16,7 @@ def good_bands(raster):
     return good
 
 
-def without_bad_bands(raster):
+def without_bad_bands(raster: Raster) -> Raster:
     """The raster with its good bands alone, and no marks."""
     good = good_bands(raster)
     if good.all():
@@ -24,21 +27,21 @@ def without_bad_bands(raster):
     return replace(raster, cube=np.ascontiguousarray(raster.cube[:, :, good]), bad_bands=None, **kept)
 
 
-def count_sentence(name, mask):
+def count_sentence(name: str, mask: Mask) -> str:
     """How many pixels are missing."""
     return f"{name}: {int(mask.sum())} of {mask.size} pixels are nodata"
 
 
-def filled(raster, missing):
+def filled(raster: Raster, missing: Mask) -> Raster:
     """The raster with every missing pixel like the nearest one that is not."""
     # Imported here: it takes longer to import than everything else of this module.
     from scipy.ndimage import distance_transform_edt
 
-    rows, columns = distance_transform_edt(missing, return_distances=False, return_indices=True)
+    rows, columns = np.asarray(distance_transform_edt(missing, return_distances=False, return_indices=True))
     return replace(raster, cube=raster.cube[rows, columns])
 
 
-def emptied(cube, missing):
+def emptied(cube: Array, missing: Mask) -> Array:
     """The cube with NaN at missing pixels; itself where there are none."""
     if not missing.any():
         return cube
@@ -47,12 +50,12 @@ def emptied(cube, missing):
     return cube
 
 
-def fine_mask(missing_hsi, missing_msi, ratio):
+def fine_mask(missing_hsi: Mask, missing_msi: Mask, ratio: int) -> Mask:
     """The pixels of the result without data: missing in the MSI, or under a missing pixel of the HSI."""
     return missing_msi | missing_hsi.repeat(ratio, axis=0).repeat(ratio, axis=1)
 
 
-def marked(cube, missing, declared):
+def marked(cube: Array, missing: Mask, declared: float | None) -> tuple[Array, float]:
     """A cube with its missing pixels marked, and the value that marks them.
 
     That is what the MSI declares, or NaN where it declares nothing or where a pixel with data has that very value.

@@ -9,11 +9,14 @@ Without georeferencing the shift is estimated from the images (`fastccpd.estimat
 """
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
 from ..estimation.shift import Shift, better_phase, directions, phase_of
+from ..formats import Header, Raster
 from ..model.checks import as_count
+from ..model.types import Operator
 
 # Pixel sizes may be rounded too: by so little that it does not add up to this over the picture, in MSI pixels.
 _DRIFT = 0.1
@@ -41,7 +44,7 @@ class Grids:
     notes: tuple[str, ...] = field(default=())
 
 
-def grids_of(hsi, msi, ratio=None):
+def grids_of(hsi: Raster | Header, msi: Raster | Header, ratio: int | None = None) -> Grids:
     """The ratio and the offset of two grids; ValueError with the numbers where they do not belong together.
 
     Parameters
@@ -68,7 +71,7 @@ def grids_of(hsi, msi, ratio=None):
     return Grids(found, "georeferencing" if given is None else "given", offset, notes)
 
 
-def shift_by_georeference(grids, P1, P2):
+def shift_by_georeference(grids: Grids, P1: Operator, P2: Operator) -> Shift:
     """The `Shift` between the grids and the operators.
 
     A grid that begins a whole MSI pixel or more away, without operators that know it, is refused: such images show
@@ -81,14 +84,14 @@ def shift_by_georeference(grids, P1, P2):
     P1, P2 : matrices
     """
     phases = [phase_of(P, grids.ratio) for P in (P1, P2)]
-    middle = (grids.ratio - 1) / 2
-    wanted = [middle + offset for offset in grids.offset]
+    middle, offset = (grids.ratio - 1) / 2, cast(tuple[float, float], grids.offset)
+    wanted = [middle + corner for corner in offset]
     rows, columns = (float(want - phase) for want, phase in zip(wanted, phases, strict=True))
     better = better_phase(phases, wanted, grids.ratio)
-    if max(map(abs, grids.offset)) >= 1.0 and max(abs(rows), abs(columns)) >= 1.0:
+    if max(map(abs, offset)) >= 1.0 and max(abs(rows), abs(columns)) >= 1.0:
         instead = "" if better is None else f", or use a blur of phase {better:g}"
         raise ValueError(
-            f"hsi: its first corner lies {directions(*grids.offset)} of the MSI's; less than one is needed, so crop "
+            f"hsi: its first corner lies {directions(*offset)} of the MSI's; less than one is needed, so crop "
             f"both to the same corner{instead}"
         )
     return Shift(rows, columns, (0.0, 0.0), "georeferencing", better)
@@ -108,7 +111,7 @@ def _check_crs(hsi, msi):
     return ("the coordinate systems of the two grids are not known to agree",) if same is None else ()
 
 
-def crs_name(crs):
+def crs_name(crs: str) -> str:
     """The name that begins a WKT text."""
     return crs.split('"')[1] if crs.count('"') >= 2 else crs[:40]
 
@@ -116,7 +119,8 @@ def crs_name(crs):
 def _relative(hsi, msi):
     """The linear part [[rows by row, rows by column], [columns by row, columns by column]] and offset of T_M⁻¹ T_H."""
     (A, a), (B, b) = (_affine(transform) for transform in (hsi, msi))
-    return np.linalg.solve(B, A), tuple(float(part) for part in np.linalg.solve(B, a - b))
+    down, right = (float(part) for part in np.linalg.solve(B, a - b))
+    return np.linalg.solve(B, A), (down, right)
 
 
 def _affine(transform):

@@ -20,6 +20,7 @@ from scipy import sparse
 from .. import formats, methods
 from ..imaging import gaussian, landsat, preset, read_response, response_from_groups, response_from_table
 from ..imaging.psf import BOUNDARIES
+from ..model import types
 from ..model.checks import as_operator
 from ..model.degradation import Degradation
 
@@ -38,7 +39,14 @@ class Blur:
     settings: dict
 
 
-def blur(spec, shape, ratio, *, georeferenced, method=None):
+def blur(
+    spec: types.Path | tuple[types.Matrix, types.Matrix] | None,
+    shape: tuple[int, int],
+    ratio: int,
+    *,
+    georeferenced: bool,
+    method: str | None = None,
+) -> Blur:
     """The `Blur` that --psf asks for, or the one to assume.
 
     Parameters
@@ -77,7 +85,14 @@ def blur(spec, shape, ratio, *, georeferenced, method=None):
     return Blur(P1, P2, text, known | {"assumed": assumed})
 
 
-def response(srf, bands, hsi, good, hsi_path, msi_bands=None):
+def response(
+    srf: types.Path | types.Matrix | None,
+    bands: str | None,
+    hsi: formats.Raster,
+    good: types.Mask,
+    hsi_path: types.Path,
+    msi_bands: int | None = None,
+) -> types.Operator:
     """PM for the good bands of the HSI.
 
     Parameters
@@ -101,21 +116,21 @@ def response(srf, bands, hsi, good, hsi_path, msi_bands=None):
         )
     if srf is not None and bands is not None:
         raise ValueError("--srf: is given beside --bands; one of the two is needed")
+    named = os.fsdecode(srf) if isinstance(srf, str | os.PathLike) else ""
     matrix = srf is not None and not isinstance(srf, str | os.PathLike)
-    srf = srf if matrix or srf is None else os.fsdecode(srf)
-    option, said = ("--bands", bands) if srf is None else ("--srf", "the matrix" if matrix else srf)
+    option, said = ("--bands", bands) if srf is None else ("--srf", "the matrix" if matrix else named)
     if matrix:
         PM = as_operator(srf, "srf")
         _check_shape(PM.shape, good, "the matrix")
         PM = _restricted(PM, good, "--srf")
     elif bands is not None:
         PM = _restricted(response_from_groups(_groups(bands, len(good)), len(good)), good, "--bands")
-    elif srf == "landsat":
+    elif named == "landsat":
         PM = landsat(int(good.sum()))
-    elif _split(srf)[0].lower().endswith(".csv"):
-        PM = _from_table(srf, hsi, good, hsi_path)
+    elif _split(named)[0].lower().endswith(".csv"):
+        PM = _from_table(named, hsi, good, hsi_path)
     else:
-        PM = _restricted(_as_matrix(srf, good), good, "--srf")
+        PM = _restricted(_as_matrix(named, good), good, "--srf")
     if msi_bands is not None and PM.shape[0] != msi_bands:
         raise ValueError(
             f"{option}: {said} describes {PM.shape[0]} bands, but the MSI has {msi_bands}; they must agree"
@@ -123,7 +138,9 @@ def response(srf, bands, hsi, good, hsi_path, msi_bands=None):
     return PM
 
 
-def files_read(psf, srf):
+def files_read(
+    psf: types.Path | tuple[types.Matrix, types.Matrix] | None, srf: types.Path | types.Matrix | None
+) -> list[Path]:
     """The files that `psf` and `srf` name; those that are no files name none.
 
     Parameters
@@ -138,7 +155,7 @@ def files_read(psf, srf):
     return [Path(name) for name in named if Path(name).suffix]
 
 
-def degradation(blur, PM):
+def degradation(blur: Blur, PM: types.Matrix) -> Degradation:
     """The whole `Degradation`."""
     return Degradation(blur.P1, blur.P2, PM)
 
@@ -185,7 +202,7 @@ def _groups(text, n_bands):
     return groups
 
 
-def _restricted(PM, good, option):
+def _restricted(PM, good, option) -> types.Operator:
     """PM for the good bands alone, every row with the sum it had."""
     if good.all():
         return PM

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from .. import formats
+from ..methods import Method
+from ..model import types
 from ..model.shapes import size_name
 from . import gaps
 from .grids import Grids, grids_of
+from .remarks import Remarks
 
 # What becomes of pixels without data, by --fill-nodata and --keep-filled.
 _FATES = {
@@ -34,11 +37,11 @@ class Pair:
     missing_msi: np.ndarray
 
     @cached_property
-    def missing(self):
+    def missing(self) -> types.Mask:
         """The pixels of the result without data."""
         return gaps.fine_mask(self.missing_hsi, self.missing_msi, self.grids.ratio)
 
-    def without_bad_bands(self, remarks):
+    def without_bad_bands(self, remarks: Remarks) -> "Pair":
         """Both images without the bands that are marked as bad, which are noted."""
         for name, good in (("hsi", self.good_hsi), ("msi", self.good_msi)):
             if not good.all():
@@ -48,7 +51,7 @@ class Pair:
                 )
         return replace(self, hsi=gaps.without_bad_bands(self.hsi), msi=gaps.without_bad_bands(self.msi))
 
-    def without_gaps(self, method, fill, keep, remarks):
+    def without_gaps(self, method: Method, fill: bool, keep: bool, remarks: Remarks) -> "Pair":
         """Both images with missing pixels filled: for a method to use, if asked to, or else to leave out.
 
         Whichever it is, what compares the two images needs values everywhere. A method that cannot leave them out
@@ -72,7 +75,7 @@ class Pair:
         return replace(self, **images)
 
 
-def read_pair(hsi, msi, ratio, band_axis, remarks):
+def read_pair(hsi: types.Path, msi: types.Path, ratio: int | None, band_axis: int | None, remarks: Remarks) -> Pair:
     """The two files and how they lie to each other; what was found is noted.
 
     Parameters
@@ -101,7 +104,7 @@ def read_pair(hsi, msi, ratio, band_axis, remarks):
     return Pair(images["hsi"], images["msi"], grids, *map(gaps.good_bands, images.values()), *masks)
 
 
-def band_axis_of(path, band_axis):
+def band_axis_of(path: types.Path, band_axis: int | None) -> int | None:
     """`band_axis` for a file of a format that does not declare its axes; None for the others."""
     silent = [suffix for name in ("npy", "npz", "mat") for suffix in formats.FORMATS[name]]
     return band_axis if Path(os.fsdecode(path).partition("::")[0]).suffix.lower() in silent else None

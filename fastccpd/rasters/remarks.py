@@ -1,6 +1,19 @@
 """What a fusion of files has to say on the way."""
 
 import warnings
+from typing import Protocol
+
+
+class Listener(Protocol):
+    """Who is told what a fusion of files has to say, as it comes."""
+
+    def note(self, text: str, /) -> None:
+        """What was found or assumed."""
+        ...
+
+    def warn(self, text: str, /) -> None:
+        """What may be wrong with the result."""
+        ...
 
 
 class Remarks:
@@ -12,18 +25,18 @@ class Remarks:
         Gets each sentence as it comes. None: warnings are Python's own, and notes are only kept.
     """
 
-    def __init__(self, listener=None):
-        self.notes = []
-        self.warnings = []
+    def __init__(self, listener: Listener | None = None):
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
         self._listener = listener
 
-    def note(self, text):
+    def note(self, text: str) -> None:
         """Say what was found or assumed."""
         self.notes.append(str(text))
         if self._listener is not None:
             self._listener.note(text)
 
-    def warn(self, text):
+    def warn(self, text: str) -> None:
         """Say what may be wrong with the result."""
         self.warnings.append(str(text))
         if self._listener is None:

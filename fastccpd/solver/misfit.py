@@ -4,6 +4,8 @@ The misfit costs nothing beside the MTTKRPs: ‖Y − [[U]]‖² = ‖Y‖² −
 cancels when the fit is close, so below a threshold (always, for float32) the residual is streamed instead.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ..kernels._arrays import aligned, readonly
@@ -12,6 +14,8 @@ from ..kernels._simd import padded
 from ..kernels.mttkrp import Scratch, mttkrp_into
 from ..kernels.reconstruct import residual_norm2_of, transposed
 from ..kernels.vectors import dot
+from ..model.types import Array, Mask
+from .terms import Term
 
 # The norm of a tensor is summed in slabs of about this many numbers.
 SLAB = 1 << 18
@@ -26,7 +30,7 @@ _COST_DIGITS = 1e-11
 class Misfit:
     """One term and its place in the stack of what the terms see."""
 
-    def __init__(self, term, scale, rows, width):
+    def __init__(self, term: Term, scale: float, rows: slice, width: int):
         self.gaps = None if term.valid is None else Gaps(term.tensor, term.valid)
         tensor = term.tensor if self.gaps is None else self.gaps.filled
         self.tensor = readonly(tensor)
@@ -36,7 +40,7 @@ class Misfit:
         self.bands = aligned((width, padded(tensor.shape[2], tensor.dtype)), tensor.dtype)
         self.single = None if tensor.dtype == np.float64 else aligned((rows.stop - rows.start, width), tensor.dtype)
 
-    def at(self, point, n):
+    def at(self, point: Any, n: int) -> float:
         """‖Y/s − [[U]]‖² for this, the n-th term, leaving its MTTKRPs in `point`."""
         U, M, (I, J, _) = point.U_in[self.rows], point.M[self.rows], self.tensor.shape
         if self.single is None:
@@ -67,13 +71,13 @@ class Gaps:
     steps are cautious, and cost and gradient are exact.
     """
 
-    def __init__(self, tensor, valid):
+    def __init__(self, tensor: Array, valid: Mask):
         self.filled = np.where(valid, tensor, tensor.dtype.type(0))
         pixels = np.flatnonzero(~valid.all(axis=2))
         self._rows, self._columns = np.unravel_index(pixels, tensor.shape[:2])
         self._missing = ~valid.reshape(-1, tensor.shape[2])[pixels]
 
-    def fill(self, A, B, C):
+    def fill(self, A: Array, B: Array, C: Array) -> float:
         """Put the model where there are no data; the sum of its squares."""
         total = 0.0
         for n in range(0, len(self._rows), _GAPS_AT_ONCE):

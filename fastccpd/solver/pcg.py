@@ -13,11 +13,13 @@ which is good to twelve digits after thirty steps and to five after eighty. Each
 Vectors may have any shape; their sums (`kernels/vectors.py`) have the same bits for any number of threads.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..kernels.vectors import advance, dot, turn
+from .objective import Vector
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,20 @@ class Step:
     products: int
 
 
-def predicted_decrease(g, p, Hp):
+def predicted_decrease(g: Vector, p: Vector, Hp: Vector) -> float:
     """−m(p)."""
     return -(dot(g, p) + 0.5 * dot(p, Hp))
 
 
-def steihaug(g, hessp, precondition, *, radius, max_iter, rtol):
+def steihaug(
+    g: Vector,
+    hessp: Callable[[Vector], Vector],
+    precondition: Callable[[Vector], Vector],
+    *,
+    radius: float,
+    max_iter: int,
+    rtol: float,
+) -> Step:
     """Minimise the model within ‖p‖_M ≤ radius; with an infinite radius, plain truncated PCG."""
     p, r, d = np.zeros(g.shape), np.array(g, np.float64, order="C"), np.zeros(g.shape)
     y = precondition(r)  # r is the model's gradient, g + H p
@@ -68,7 +78,7 @@ def steihaug(g, hessp, precondition, *, radius, max_iter, rtol):
     return Step(p, r - g, float(np.sqrt(pp)), float(predicted), products)
 
 
-def boundary(pp, pd, dd, radius):
+def boundary(pp: float, pd: float, dd: float, radius: float) -> float:
     """The positive tau with ‖p + tau d‖ = radius, from <p,p>, <p,d>, <d,d>."""
     missing = max(0.0, radius**2 - pp)
     root = np.sqrt(pd * pd + dd * missing)

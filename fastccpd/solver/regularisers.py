@@ -6,7 +6,7 @@ A regulariser adds a convex term to the cost. Its ``space`` says of what it is a
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class Ridge:
     """
 
     weight: float
-    space: ClassVar[str] = "latent"
+    space = "latent"
 
     def __post_init__(self):
         set_fields(self, weight=as_number(self.weight, "weight"))
@@ -100,7 +100,7 @@ class Smoothness:
 
     weights: tuple[float, float, float]
     sizes: tuple[int, int, int]
-    space: ClassVar[str] = "factors"
+    space = "factors"
 
     def __post_init__(self):
         set_fields(self, weights=tuple(as_number(w, f"weights[{n}]") for n, w in enumerate(self.weights)))
@@ -148,7 +148,7 @@ class Subspace:
     weight: float
     E: np.ndarray
     bands: slice
-    space: ClassVar[str] = "factors"
+    space = "factors"
 
     def __post_init__(self):
         set_fields(self, weight=as_number(self.weight, "weight"))

@@ -1,15 +1,20 @@
 """Where the solver begins: the scene's own unit, random factors, or the caller's."""
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels import gram
+from ..model.problem import Problem
+from .objective import Vector
 from .parametrisation import per_mode
 
 # A given start is lifted to this part of its factor's mean: at x = 0 a squared parameter has no gradient.
 _LIFT = 1e-4
 
 
-def own_scale(problem):
+def own_scale(problem: Problem) -> float:
     """The scene's own unit: the root mean square of the MSI (of the HSI, where the MSI is dark)."""
     for image in (problem.msi, problem.hsi):
         flat = image.reshape(image.shape[0], -1)
@@ -19,7 +24,7 @@ def own_scale(problem):
     return 1.0
 
 
-def random_start(problem, rank, parametrisation, rng):
+def random_start(problem: Problem, rank: int, parametrisation: str | Sequence[str], rng: np.random.Generator) -> Vector:
     """Factors uniform in (0, 1], then scaled so that the model's MSI is as large as the data's, 1 in their own unit."""
     I, J, K = problem.sri_shape
     # 1 - [0, 1) is (0, 1]: never zero, where a squared parameter would stay.
@@ -31,7 +36,9 @@ def random_start(problem, rank, parametrisation, rng):
     return _stack([A * grow, B * grow, C * grow], parametrisation)
 
 
-def given_start(init, problem, rank, parametrisation, scale):
+def given_start(
+    init: Iterable[ArrayLike], problem: Problem, rank: int, parametrisation: str | Sequence[str], scale: float
+) -> Vector:
     """The caller's factors, checked, copied, lifted off zero, in the objective's units."""
     try:
         factors = [] if isinstance(init, str) else [np.asarray(f) for f in init]

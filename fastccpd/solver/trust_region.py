@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from ..kernels.vectors import dot
 from ..model.checks import as_choice, as_count, as_number, check_members
 from ..model.result import Status, Trace
-from .objective import Objective
+from .objective import Objective, Vector
 from .pcg import Step, boundary, predicted_decrease, steihaug
 
 STEPS = ("steihaug", "dogleg")
@@ -253,7 +253,7 @@ def _ratio(f, f_trial, predicted):
     return (f - f_trial) / predicted if np.isfinite(f_trial) and predicted > 0.0 else -np.inf
 
 
-def next_radius(radius, rho, length):
+def next_radius(radius: float, rho: float, length: float) -> float:
     """Widen after a step that went as predicted, shrink after one that did not."""
     if rho > 0.75:
         return max(radius, 2.0 * length)
@@ -288,7 +288,15 @@ def _find_step(objective, g, state, norm, options):
     return rule(g, objective.hessp, objective.precondition, **limits)
 
 
-def dogleg(g, hessp, precondition, *, radius, max_iter, rtol):
+def dogleg(
+    g: Vector,
+    hessp: Callable[[Vector], Vector],
+    precondition: Callable[[Vector], Vector],
+    *,
+    radius: float,
+    max_iter: int,
+    rtol: float,
+) -> Step:
     """The paper's step: from the Cauchy point towards the PCG-Newton point, ‖p‖ ≤ radius."""
     newton = steihaug(g, hessp, precondition, radius=np.inf, max_iter=max_iter, rtol=rtol)
     Hg = hessp(g)

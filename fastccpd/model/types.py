@@ -1,0 +1,29 @@
+"""Names for the types of arguments and results."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+#: An array of float32 or float64: an image is (rows, columns, bands), a stack of maps (rows, columns, maps).
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+#: (rows, columns, bands).
+Shape = tuple[int, int, int]
+
+#: What becomes an operator: dense, or scipy.sparse, of whose classes a type checker cannot see enough.
+Matrix = ArrayLike | Any
+
+#: A scipy.sparse.csr_array, for the same reason.
+Operator = Any
+
+#: What is taken of an axis: all of it for None, or a slice, an index or an array of indices.
+Part = slice | ArrayLike | None
+
+Path = str | os.PathLike[str]
+
+#: Called with a `Progress` or a solver's `State`; True ends what is going on.
+Callback = Callable[[Any], bool | None]
