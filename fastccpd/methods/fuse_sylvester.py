@@ -44,7 +44,8 @@ _SEEN = 1e-6
 _VANISHING = 1e-13
 
 
-# The least square of a singular value: a dark HSI has variances too, so small that the coefficients stay at zero.
+# The least square of a singular value, in the data's own unit: a dark HSI has variances too, so small that the
+# coefficients stay at zero.
 _DARK = 1e-200
 
 
@@ -105,8 +106,9 @@ class FUSESylvester(Method):
 
         E, values = leading_vectors(hsi.reshape(-1, K).T, self.rank)
         present = values >= K * np.finfo(np.float64).eps * values[0]
-        E, variances = E[:, present], np.maximum(values[present] ** 2, _DARK) / (I_H * J_H)
-        precision = self._precision(PM @ E, variances, hsi, msi)
+        unit = robust_maximum(msi, hsi)
+        E, variances = E[:, present], np.maximum((values[present] / unit) ** 2, _DARK) / (I_H * J_H)
+        precision = self._precision(PM @ E, variances, unit)
         _, roots, Q = linalg.svd(np.vstack([PM @ E, np.diag(precision**0.5)]), full_matrices=False, check_finite=False)
         t, Q = roots**2, Q.T
         E = E @ Q
@@ -126,10 +128,10 @@ class FUSESylvester(Method):
         image = spectra(coefficients.astype(problem.dtype, copy=False), E.astype(problem.dtype))
         return finished(image, cost, began, callback)
 
-    def _precision(self, seen_by_msi, variances, hsi, msi):
-        """The diagonal of Π."""
+    def _precision(self, seen_by_msi, variances, unit):
+        """The diagonal of Π; `variances` are in units of unit²."""
         if self.prior == "gaussian":
-            return self.precision * (self.scale or robust_maximum(msi, hsi)) ** 2 / variances
+            return self.precision * ((self.scale or unit) / unit) ** 2 / variances
         strength = linalg.svdvals(seen_by_msi, check_finite=False)
         whole = len(strength) == len(variances) and strength[-1] > _SEEN * strength[0]
         return np.zeros_like(variances) if whole else _VANISHING * variances[0] / variances
