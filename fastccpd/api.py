@@ -15,9 +15,9 @@ import numpy as np
 from . import formats, machine, methods
 from .estimation import MapDecomposer
 from .model import saving
-from .model.checks import as_choice, as_count, as_number
-from .model.problem import Problem
-from .model.result import FusionResult
+from .model.checks import as_choice, as_count, as_number, is_finite
+from .model.problem import Maps, Problem
+from .model.result import FusionResult, Status, Trace
 from .solver.regularisers import Regulariser, as_regularisers
 from .workers import Crew, worker_count
 
@@ -54,7 +54,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     callback : callable(state) -> bool, optional
         Called after every iteration; True stops the run.
     check_finite : bool
-        False skips the scan for NaN and infinities.
+        False: NaN and infinities are not refused, but end in `Status.NOT_FINITE`.
     hsi_valid, msi_valid : bool array, optional
         True where there are data: (rows, columns), (bands,) or the image's whole shape. What stands elsewhere has no
         part in the result, which is complete all the same. For the methods that can leave data out.
@@ -243,14 +243,19 @@ def _fused(order, problem, generators, seed, callback=None):
 
     extra = {"init": order.init} if chosen.takes_init else {}
     extra |= {"regularisers": order.regularisers} if chosen.takes_regularisers else {}
-    prepared = chosen.prepare(problem, callback=callback, time_limit=left())
+    if is_finite(problem.hsi) and is_finite(problem.msi):
+        prepared = chosen.prepare(problem, callback=callback, time_limit=left())
+    else:
+        prepared, generators = None, ()
     solutions = []
     for rng in generators:
-        solutions.append(chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra))
+        solution = chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra)
+        solutions.append(_judged(solution))
         # Maps are the same for every start.
-        if not solutions[-1].status.goes_on_to_next_start or solutions[-1].shown == "maps":
+        if not solution.status.goes_on_to_next_start or solution.shown == "maps":
             break
-    best = min(solutions, key=lambda solution: solution.cost)
+    usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE]
+    best = min(usable or solutions or [_nothing(problem)], key=lambda solution: solution.cost)
     result = FusionResult(
         status=best.status,
         cost=best.cost,
@@ -264,7 +269,7 @@ def _fused(order, problem, generators, seed, callback=None):
         dtype=problem.dtype,
         known_factors=best.factors,
         image=best.image,
-        start_costs=tuple(solution.cost for solution in solutions),
+        start_costs=tuple(solution.cost for solution in solutions) or (best.cost,),
         maps=best.maps,
         uncertainty=best.uncertainty,
         effective_rank=best.effective_rank,
@@ -274,7 +279,26 @@ def _fused(order, problem, generators, seed, callback=None):
         degradation=problem.degradation,
         decomposer=best.decomposer,
     )
-    return _averaged(result, solutions) if order.combine == "mean" and len(solutions) > 1 else result
+    return _averaged(result, usable) if order.combine == "mean" and len(usable) > 1 else result
+
+
+def _judged(solution):
+    """`solution`; not finite in any of its parts, it has no other status."""
+    parts = [solution.image, *(solution.factors or ())]
+    if solution.maps is not None:
+        parts += [solution.maps.Z, solution.maps.S]
+    if np.isfinite(solution.cost) and all(is_finite(part) for part in parts if part is not None):
+        return solution
+    return replace(solution, status=Status.NOT_FINITE)
+
+
+def _nothing(problem):
+    """What can be made of images that are not finite, by any method."""
+    I, J, K = problem.sri_shape
+    trace = Trace()
+    trace.append_cost(np.nan, 0, 0.0)
+    maps = Maps(np.full((I, J, 1), np.nan), np.ones((K, 1)))
+    return methods.Solution(status=Status.NOT_FINITE, cost=np.nan, n_iter=0, trace=trace, maps=maps)
 
 
 def _averaged(result, solutions):

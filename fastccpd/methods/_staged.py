@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..estimation import MapFit, Noise, Subspace, fit_maps, noise_of, subspace_of
+from ..model.checks import is_finite
 from ..model.problem import Problem
 
 # Stacks of P maps on the fine grid that the maps stage holds at its peak, in float64.
@@ -34,7 +35,7 @@ def prepare(problem, *, max_iter=None, callback=None, time_limit=None):
     """noise → subspace → tv-maps."""
     if isinstance(problem, Prepared):
         return problem
-    if not (_is_finite(problem.hsi) and _is_finite(problem.msi)):
+    if not (is_finite(problem.hsi) and is_finite(problem.msi)):
         return Prepared(problem)
     noise = noise_of(problem)
     subspace = subspace_of(noise, most=problem.msi.shape[2])
@@ -46,8 +47,3 @@ def maps_memory(hsi_shape, msi_shape):
     """Bytes of the stages above."""
     (I, J, bands), K = msi_shape, hsi_shape[2]
     return 8 * (_STACKS * I * J * min(bands, K) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)
-
-
-def _is_finite(image):
-    with np.errstate(invalid="ignore"):
-        return bool(np.isfinite(image.sum(dtype=np.float64)))

@@ -21,7 +21,7 @@ class Status(Enum):
     MAX_ITERATIONS = "stopped: the iteration limit is reached"
     TIME_LIMIT = "stopped: the time limit is reached"
     CALLBACK = "stopped: the callback asked for it"
-    NOT_FINITE = "failed: the cost is not finite at the starting point"
+    NOT_FINITE = "failed: the images, the cost or the result hold values that are not finite"
 
     @property
     def converged(self):
