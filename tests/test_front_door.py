@@ -9,7 +9,7 @@ from scipy import sparse
 
 import fastccpd
 from fastccpd import Degradation, Status
-from fastccpd.methods import NNCCPDNLS, _ccpd_nls, nn_ccpd_auto
+from fastccpd.methods import NNCCPDNLS, _ccpd_nls, _staged
 from fastccpd.testing import small_case, small_instance
 
 SRI = (8, 12, 6)
@@ -211,7 +211,7 @@ def test_fuse_refuses_in_a_sentence_before_any_work(changed, kinds, argument, go
         pytest.fail("the work began before the input was refused")
 
     monkeypatch.setattr(_ccpd_nls, "minimize", work)
-    monkeypatch.setattr(nn_ccpd_auto.noise, "of_many_bands", work)
+    monkeypatch.setattr(_staged, "noise_of", work)
     tracemalloc.start()
     try:
         with pytest.raises(kinds) as refusal:
