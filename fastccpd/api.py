@@ -21,6 +21,9 @@ from .model.result import FusionResult, Status, Trace
 from .solver.regularisers import Regulariser, as_regularisers
 from .workers import Crew, worker_count
 
+# The generators of all starts are made before the first begins, which for so many takes a twentieth of a second.
+_MOST_STARTS = 1000
+
 
 def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, combine="best", init=None, rng=0,
          max_iter=None, time_limit=None, threads=None, callback=None, check_finite=True, hsi_valid=None,
@@ -40,7 +43,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     rank, max_iter : int, optional
         None is the method's own default.
     starts : int
-        How many random starts to run.
+        How many random starts to run, at most 1000.
     combine : "best" or "mean"
         Whether the image is that of the start with the lowest cost, or the mean of all; the factors are the former's.
     init : Factors or three matrices, optional
@@ -87,7 +90,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     generator, seed = _generator(rng)
     with _threads(threads):
         problem = Problem(hsi, msi, degradation, check_finite, hsi_valid, msi_valid)
-        return _fused(order, problem, generator.spawn(starts), seed, callback)
+        return _fused(order, problem, generator.spawn(order.starts), seed, callback)
 
 
 def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=methods.DEFAULT, rank=None, starts=1,
@@ -137,7 +140,7 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
 
     def request(pair):
         generator, seed = _generator(rng)
-        return order, _problem_of(pair, degradation, check_finite), generator.spawn(starts), seed
+        return order, _problem_of(pair, degradation, check_finite), generator.spawn(order.starts), seed
 
     return _in_order(iter(pairs), request, worker_count(workers), progress, total)
 
@@ -204,6 +207,7 @@ class _Order:
     """How to fuse, checked; of what, is the problem."""
 
     method: methods.Method
+    starts: int
     init: Any
     time_limit: float | None
     combine: str
@@ -212,7 +216,7 @@ class _Order:
 
 def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine, regularisers):
     chosen = _method(method, options, rank=rank, max_iter=max_iter)
-    starts = as_count(starts, "starts")
+    starts = as_count(starts, "starts", most=_MOST_STARTS)
     if starts > 1 and not chosen.has_starts:
         raise TypeError(f"starts: {chosen.name!r} has no random start, so it cannot use more than one")
     if init is not None and not chosen.takes_init:
@@ -225,7 +229,7 @@ def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine
         raise TypeError(f"regularisers: {chosen.name!r} cannot use them; {able} can")
     if time_limit is not None:
         time_limit = as_number(time_limit, "time_limit", finite=False)
-    return _Order(chosen, init, time_limit, as_choice(combine, "combine", ("best", "mean")), regularisers)
+    return _Order(chosen, starts, init, time_limit, as_choice(combine, "combine", ("best", "mean")), regularisers)
 
 
 def _fused(order, problem, generators, seed, callback=None):
@@ -236,6 +240,7 @@ def _fused(order, problem, generators, seed, callback=None):
             able = ", ".join(other for other in methods.names() if methods.get(other).takes_gaps)
             raise TypeError(f"{name}: {chosen.name!r} cannot leave data out; {able} can")
     _check_memory(chosen, problem)
+    _check_rank(chosen, problem.sri_shape)
     began = time.perf_counter()
 
     def left():
@@ -247,15 +252,17 @@ def _fused(order, problem, generators, seed, callback=None):
         prepared = chosen.prepare(problem, callback=callback, time_limit=left())
     else:
         prepared, generators = None, ()
-    solutions = []
+    solutions, costs = [], []
     for rng in generators:
         solution = chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra)
+        costs.append(solution.cost)
         solutions.append(_judged(solution))
+        if order.combine == "best":
+            solutions = [_best(solutions)]
         # Maps are the same for every start.
         if not solution.status.goes_on_to_next_start or solution.shown == "maps":
             break
-    usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE]
-    best = min(usable or solutions or [_nothing(problem)], key=lambda solution: solution.cost)
+    best = _best(solutions) if solutions else _nothing(problem)
     result = FusionResult(
         status=best.status,
         cost=best.cost,
@@ -269,7 +276,7 @@ def _fused(order, problem, generators, seed, callback=None):
         dtype=problem.dtype,
         known_factors=best.factors,
         image=best.image,
-        start_costs=tuple(solution.cost for solution in solutions) or (best.cost,),
+        start_costs=tuple(costs) or (best.cost,),
         maps=best.maps,
         uncertainty=best.uncertainty,
         effective_rank=best.effective_rank,
@@ -279,7 +286,14 @@ def _fused(order, problem, generators, seed, callback=None):
         degradation=problem.degradation,
         decomposer=best.decomposer,
     )
+    usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE]
     return _averaged(result, usable) if order.combine == "mean" and len(usable) > 1 else result
+
+
+def _best(solutions):
+    """The one of lowest cost among those that are finite, if any is; the first of equal ones."""
+    usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE]
+    return min(usable or solutions, key=lambda solution: solution.cost)
 
 
 def _judged(solution):
@@ -430,6 +444,17 @@ def _check_memory(method, problem):
             f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, but "
             f"{available / 1e9:.1f} GB are available; use a smaller rank or a smaller scene"
         )
+
+
+def _check_rank(method, shape):
+    """Refuse a rank above that of every scene of this shape; a method's own default is always taken."""
+    rank, default = (getattr(options, "rank", None) for options in (method, type(method)))
+    if not (isinstance(rank, int) and isinstance(default, int)):
+        return
+    I, J, K = shape
+    most = max(default, min(I * J, I * K, J * K))
+    if rank > most:
+        raise ValueError(f"rank: got {rank}; at most {most} is needed, for no scene of {I}×{J}×{K} has a higher one")
 
 
 def _provenance(order, problem, threads):
