@@ -27,6 +27,7 @@ if not (_Path(__file__).parent / "kernels").is_dir() and (_KernelsBeside.folder.
 _HOMES = {
     "Degradation": "model.degradation",
     "Factors": "model.problem",
+    "FailedFusion": "model.result",
     "FusionResult": "model.result",
     "Maps": "model.problem",
     "Problem": "model.problem",

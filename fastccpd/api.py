@@ -17,7 +17,7 @@ from .estimation import MapDecomposer
 from .model import saving
 from .model.checks import as_choice, as_count, as_number, is_finite
 from .model.problem import Maps, Problem
-from .model.result import FusionResult, Status, Trace
+from .model.result import FailedFusion, FusionResult, Status, Trace
 from .solver.regularisers import Regulariser, as_regularisers
 from .workers import Crew, worker_count
 
@@ -95,7 +95,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
 
 def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=methods.DEFAULT, rank=None, starts=1,
               combine="best", init=None, rng=0, max_iter=None, time_limit=None, check_finite=True,
-              regularisers=(), **options):  # fmt: skip
+              regularisers=(), on_error="raise", **options):  # fmt: skip
     """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
 
     Parameters
@@ -113,10 +113,12 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
     method, rank, starts, combine, init, rng, max_iter, time_limit, check_finite, regularisers, **options
         As of `fuse`, the same for every pair; `time_limit` is for one. Regularisers are pickled, so their class must be
         one that another process can import.
+    on_error : "raise" or "keep"
+        Whether a pair that cannot be fused ends the batch, or has a `FailedFusion` in its place, with the error.
 
     Yields
     ------
-    FusionResult
+    FusionResult or FailedFusion
         In the order of the pairs; byte for byte what `fuse` gives.
 
     Examples
@@ -136,16 +138,17 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
     order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
                    combine=combine, regularisers=regularisers)  # fmt: skip
     _generator(rng)
+    keep = as_choice(on_error, "on_error", ("raise", "keep")) == "keep"
     total = len(pairs) if hasattr(pairs, "__len__") else None
 
     def request(pair):
         generator, seed = _generator(rng)
         return order, _problem_of(pair, degradation, check_finite), generator.spawn(order.starts), seed
 
-    return _in_order(iter(pairs), request, worker_count(workers), progress, total)
+    return _in_order(iter(pairs), request, worker_count(workers), keep, progress, total)
 
 
-def _in_order(pairs, request, workers, progress, total):
+def _in_order(pairs, request, workers, keep, progress, total):
     """The results; for each worker one pair waits beside the one that is being worked on."""
     waiting = deque()
     with Crew(f"{__name__}:_answer", workers) as crew:
@@ -153,8 +156,13 @@ def _in_order(pairs, request, workers, progress, total):
             waiting.extend(_begun(crew, request, pair) for pair in islice(pairs, 2 * workers - len(waiting)))
             if not waiting:
                 return
-            with _named(f"pairs[{done}]"):
-                result = waiting.popleft().result()
+            try:
+                with _named(f"pairs[{done}]"):
+                    result = waiting.popleft().result()
+            except Exception as error:
+                if not keep:
+                    raise
+                result = FailedFusion(error)
             if progress is not None:
                 progress(done + 1, total)
             yield result
