@@ -445,13 +445,18 @@ def _threads(threads):
 
 
 def _check_memory(method, problem):
-    needed = method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype)
-    available = machine.available_memory()
-    if available is not None and needed > available:
-        raise MemoryError(
-            f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, but "
-            f"{available / 1e9:.1f} GB are available; use a smaller rank or a smaller scene"
-        )
+    of_images = problem.hsi.shape, problem.msi.shape, problem.dtype
+    needed, available = method.memory_needed(*of_images), machine.available_memory()
+    if available is None or needed <= available:
+        return
+    large, smaller = method.memory_is_for, "scene"
+    rank = getattr(method, "rank", None)
+    if isinstance(rank, int) and replace(method, rank=1).memory_needed(*of_images) < 0.5 * needed:
+        large, smaller = f"the rank of {rank}", "rank"
+    raise MemoryError(
+        f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, most of it for "
+        f"{large}, but {available / 1e9:.1f} GB are available; use a smaller {smaller}"
+    )
 
 
 def _check_rank(method, shape):

@@ -33,7 +33,7 @@ from ..model.checks import as_choice, as_count, as_number
 from ._circular import circular_blur
 from ._iteration import finished
 from ._spectral import components, half_square, leading_vectors, robust_maximum, spectra
-from .method import Method, register
+from .method import Method, memory_of_phases, register
 
 PRIORS = ("gaussian", "ml")
 
@@ -144,7 +144,8 @@ class FUSESylvester(Method):
         kept = copies + (2 + L) * fine + 3 * L * coarse + 4 * K * L
         start = 2 * max(K * K, msi, hsi)
         fourier = 12 * fine + 8 * coarse
-        return 8 * kept + max(8 * start, 8 * fourier, itemsize * (fine * K + narrow)) + (1 << 16)
+        phases = 8 * start, 8 * fourier, itemsize * (fine * K + narrow)
+        return 8 * kept + memory_of_phases(*phases) + (1 << 16)
 
 
 def _interpolated(coarse, blur):

@@ -29,7 +29,7 @@ from ..model.checks import as_choice, as_count, as_number
 from ._circular import circular_blur
 from ._iteration import run
 from ._spectral import components, half_square, leading_vectors, robust_maximum, spectra
-from .method import Method, Solution, register
+from .method import Method, Solution, memory_of_phases, register
 
 BASES = ("vca", "svd")
 
@@ -120,7 +120,8 @@ class HySure(Method):
         # X twice, N2, N3, N4, rhs, pull_2; then the transforms of X and of rhs, whose rows have J + 2 numbers.
         iteration = msi + 7 * maps + 2 * p * I * (J + 2) + 6 * coarse + 8 * I * J
         beginning = 4 * hsi + 2 * K * K
-        return 8 * (max(iteration, beginning) + msi) + I * J * K * np.dtype(dtype).itemsize
+        image = I * J * K * np.dtype(dtype).itemsize
+        return memory_of_phases(8 * (iteration + msi) + image, 8 * beginning)
 
     def _subspace(self, pixels):
         return vertices(pixels, self.rank) if self.basis == "vca" else leading_vectors(pixels.T, self.rank)[0]

@@ -30,6 +30,9 @@ from ..model.result import Status, Trace
 
 _REGISTRY: dict[str, type["Method"]] = {}
 
+# What glibc's allocator keeps at most of freed blocks: twice the largest size (32 MB) that comes from its heap.
+_KEPT_BY_ALLOCATOR = 1 << 26
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -94,6 +97,8 @@ class Method:
     needs_periodic_blur: ClassVar[bool] = False
     # Whether it runs compiled kernels, which a warm-up has to compile.
     uses_kernels: ClassVar[bool] = False
+    # What takes most of its memory in a large scene.
+    memory_is_for: ClassVar[str] = "the rendered result"
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 
@@ -115,6 +120,14 @@ class Method:
     @classmethod
     def option_names(cls):
         return tuple(f.name for f in fields(cls))
+
+
+def memory_of_phases(*phases: int) -> int:
+    """Bytes of phases that follow each other: the largest, and what the allocator keeps of the others.
+
+    Up to three quarters of the others were found to be kept, as long as their arrays are small.
+    """
+    return max(phases) + min(3 * (sum(phases) - max(phases)) // 4, _KEPT_BY_ALLOCATOR)
 
 
 def register(name):

@@ -51,6 +51,7 @@ class NNCCPDAuto(Method):
     has_starts: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    memory_is_for: ClassVar[str] = "maps in float64"
 
     def __post_init__(self):
         set_fields(

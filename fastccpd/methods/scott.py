@@ -22,7 +22,7 @@ from scipy import linalg
 from ..model.checks import as_count, as_number
 from ._iteration import finished
 from ._spectral import half_square, leading_vectors
-from .method import Method, register
+from .method import Method, memory_of_phases, register
 
 
 @register("scott")
@@ -100,7 +100,7 @@ class SCOTT(Method):
             2 * image + _largest_product(shape, self.rank) for image, shape in ((msi, msi_shape), (hsi, hsi_shape))
         )
         rendering = itemsize * (I * J * K + _largest_product((I, J, K), self.rank) + core)
-        return 8 * kept + max(8 * subspaces, 8 * misfits, rendering) + (1 << 16)
+        return 8 * kept + memory_of_phases(8 * subspaces, 8 * misfits, rendering) + (1 << 16)
 
 
 def multilinear_rank(rank):

@@ -35,7 +35,7 @@ from ..solver.coupled_cpd import CoupledCPD
 from ..solver.trust_region import Options, minimize
 from ._ccpd_nls import CoupledNLS, given_start, own_scale, random_start
 from ._iteration import run
-from .method import Method, Solution, register
+from .method import Method, Solution, memory_of_phases, register
 
 # Eigenvalues of the start's Gramian below this part of the largest are rounding, and their directions are left out.
 _RANK_TOLERANCE = 1e-13
@@ -78,6 +78,7 @@ class Stereo(Method):
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    memory_is_for: ClassVar[str] = "factors in float64"
 
     def __post_init__(self):
         object.__setattr__(self, "rank", as_count(self.rank, "rank"))
@@ -112,12 +113,13 @@ class Stereo(Method):
         n, longest, width = sum(sri_shape), max(sri_shape), padded(self.rank, dtype)
         start = CoupledNLS(rank=self.rank).memory_needed((1, 1, msi_shape[2]), msi_shape, dtype)
         bases = sum(m * m for m in sri_shape) + longest**2
-        blocks = 2 * (longest + 16) * self.rank**2
+        blocks = (2 * longest + 8) * self.rank**2
         products = sum(
             (2 * sum(shape) + blocks_for(shape, width) * (shape[1] + shape[2])) * width
             for shape in (hsi_shape, msi_shape)
         )
-        return max(start, 8 * (bases + blocks + products)) + 8 * 6 * n * self.rank
+        # A factor's right-hand side is done before its blocks are made.
+        return memory_of_phases(start, 8 * (bases + max(blocks, products))) + 8 * 6 * n * self.rank
 
     def _spatial_factors_of_msi(self, problem, rng, time_limit):
         """A and B of a CPD of the MSI alone, from a random start."""

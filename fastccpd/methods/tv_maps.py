@@ -38,6 +38,7 @@ class TVMaps(Method):
     nonnegative: ClassVar[bool] = True
     takes_gaps: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    memory_is_for: ClassVar[str] = "maps in float64"
     tells_uncertainty: ClassVar[bool] = True
 
     def __post_init__(self):
