@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Degradation": "model.degradation",
     "Factors": "model.problem",
+    "FailedFusion": "model.result",
     "FusionResult": "model.result",
     "Maps": "model.problem",
     "Problem": "model.problem",

@@ -16,11 +16,14 @@ from . import formats, machine, methods
 from .blas import one_blas_thread
 from .estimation import MapDecomposer
 from .model import saving
-from .model.checks import as_choice, as_count, as_number
-from .model.problem import Problem
-from .model.result import FusionResult
+from .model.checks import as_choice, as_count, as_number, is_finite
+from .model.problem import Maps, Problem
+from .model.result import FailedFusion, FusionResult, Status, Trace
 from .solver.regularisers import Regulariser, as_regularisers
 from .workers import Crew, worker_count
+
+# The generators of all starts are made before the first begins, which for so many takes a twentieth of a second.
+_MOST_STARTS = 1000
 
 
 def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, combine="best", init=None, rng=0,
@@ -41,7 +44,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     rank, max_iter : int, optional
         None is the method's own default.
     starts : int
-        How many random starts to run.
+        How many random starts to run, at most 1000.
     combine : "best" or "mean"
         Whether the image is that of the start with the lowest cost, or the mean of all; the factors are the former's.
     init : Factors or three matrices, optional
@@ -55,7 +58,7 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     callback : callable(state) -> bool, optional
         Called after every iteration; True stops the run.
     check_finite : bool
-        False skips the scan for NaN and infinities.
+        False: NaN and infinities are not refused, but end in `Status.NOT_FINITE`.
     hsi_valid, msi_valid : bool array, optional
         True where there are data: (rows, columns), (bands,) or the image's whole shape. What stands elsewhere has no
         part in the result, which is complete all the same. For the methods that can leave data out.
@@ -88,12 +91,12 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     generator, seed = _generator(rng)
     with _threads(threads):
         problem = Problem(hsi, msi, degradation, check_finite, hsi_valid, msi_valid)
-        return _fused(order, problem, generator.spawn(starts), seed, callback)
+        return _fused(order, problem, generator.spawn(order.starts), seed, callback)
 
 
 def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=methods.DEFAULT, rank=None, starts=1,
               combine="best", init=None, rng=0, max_iter=None, time_limit=None, check_finite=True,
-              regularisers=(), **options):  # fmt: skip
+              regularisers=(), on_error="raise", **options):  # fmt: skip
     """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
 
     Parameters
@@ -111,10 +114,12 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
     method, rank, starts, combine, init, rng, max_iter, time_limit, check_finite, regularisers, **options
         As of `fuse`, the same for every pair; `time_limit` is for one. Regularisers are pickled, so their class must be
         one that another process can import.
+    on_error : "raise" or "keep"
+        Whether a pair that cannot be fused ends the batch, or has a `FailedFusion` in its place, with the error.
 
     Yields
     ------
-    FusionResult
+    FusionResult or FailedFusion
         In the order of the pairs; byte for byte what `fuse` gives, for methods whose `same_bytes_on_any_threads` is
         True (the default and the NLS methods). Others use BLAS, whose last bits depend on its number of threads.
 
@@ -135,16 +140,17 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
     order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
                    combine=combine, regularisers=regularisers)  # fmt: skip
     _generator(rng)
+    keep = as_choice(on_error, "on_error", ("raise", "keep")) == "keep"
     total = len(pairs) if hasattr(pairs, "__len__") else None
 
     def request(pair):
         generator, seed = _generator(rng)
-        return order, _problem_of(pair, degradation, check_finite), generator.spawn(starts), seed
+        return order, _problem_of(pair, degradation, check_finite), generator.spawn(order.starts), seed
 
-    return _in_order(iter(pairs), request, worker_count(workers), progress, total)
+    return _in_order(iter(pairs), request, worker_count(workers), keep, progress, total)
 
 
-def _in_order(pairs, request, workers, progress, total):
+def _in_order(pairs, request, workers, keep, progress, total):
     """The results; for each worker one pair waits beside the one that is being worked on."""
     waiting = deque()
     with Crew(f"{__name__}:_answer", workers) as crew:
@@ -152,8 +158,13 @@ def _in_order(pairs, request, workers, progress, total):
             waiting.extend(_begun(crew, request, pair) for pair in islice(pairs, 2 * workers - len(waiting)))
             if not waiting:
                 return
-            with _named(f"pairs[{done}]"):
-                result = waiting.popleft().result()
+            try:
+                with _named(f"pairs[{done}]"):
+                    result = waiting.popleft().result()
+            except Exception as error:
+                if not keep:
+                    raise
+                result = FailedFusion(error)
             if progress is not None:
                 progress(done + 1, total)
             yield result
@@ -206,6 +217,7 @@ class _Order:
     """How to fuse, checked; of what, is the problem."""
 
     method: methods.Method
+    starts: int
     init: Any
     time_limit: float | None
     combine: str
@@ -214,7 +226,7 @@ class _Order:
 
 def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine, regularisers):
     chosen = _method(method, options, rank=rank, max_iter=max_iter)
-    starts = as_count(starts, "starts")
+    starts = as_count(starts, "starts", most=_MOST_STARTS)
     if starts > 1 and not chosen.has_starts:
         raise TypeError(f"starts: {chosen.name!r} has no random start, so it cannot use more than one")
     if init is not None and not chosen.takes_init:
@@ -227,7 +239,7 @@ def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine
         raise TypeError(f"regularisers: {chosen.name!r} cannot use them; {able} can")
     if time_limit is not None:
         time_limit = as_number(time_limit, "time_limit", finite=False)
-    return _Order(chosen, init, time_limit, as_choice(combine, "combine", ("best", "mean")), regularisers)
+    return _Order(chosen, starts, init, time_limit, as_choice(combine, "combine", ("best", "mean")), regularisers)
 
 
 def _fused(order, problem, generators, seed, callback=None):
@@ -238,6 +250,7 @@ def _fused(order, problem, generators, seed, callback=None):
             able = ", ".join(other for other in methods.names() if methods.get(other).takes_gaps)
             raise TypeError(f"{name}: {chosen.name!r} cannot leave data out; {able} can")
     _check_memory(chosen, problem)
+    _check_rank(chosen, problem.sri_shape)
     began = time.perf_counter()
 
     def left():
@@ -245,17 +258,23 @@ def _fused(order, problem, generators, seed, callback=None):
 
     extra = {"init": order.init} if chosen.takes_init else {}
     extra |= {"regularisers": order.regularisers} if chosen.takes_regularisers else {}
-    solutions = []
+    solutions, costs = [], []
     with one_blas_thread() if chosen.same_bytes_on_any_threads else nullcontext():
-        prepared = chosen.prepare(problem, callback=callback, time_limit=left())
+        if is_finite(problem.hsi) and is_finite(problem.msi):
+            prepared = chosen.prepare(problem, callback=callback, time_limit=left())
+        else:
+            prepared, generators = None, ()
         for rng in generators:
-            solutions.append(chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra))
+            solution = chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra)
+            costs.append(solution.cost)
+            solutions.append(_judged(solution))
+            if order.combine == "best":
+                solutions = [_best(solutions)]
             # Maps are the same for every start.
-            if not solutions[-1].status.goes_on_to_next_start or solutions[-1].shown == "maps":
+            if not solution.status.goes_on_to_next_start or solution.shown == "maps":
                 break
-    # A start whose factors have a lower risk than the maps beats one whose factors do not.
     solutions = [solution for solution in solutions if solution.shown != "maps"] or solutions
-    best = min(solutions, key=lambda solution: solution.cost)
+    best = _best(solutions) if solutions else _nothing(problem)
     result = FusionResult(
         status=best.status,
         cost=best.cost,
@@ -269,7 +288,7 @@ def _fused(order, problem, generators, seed, callback=None):
         dtype=problem.dtype,
         known_factors=best.factors,
         image=best.image,
-        start_costs=tuple(solution.cost for solution in solutions),
+        start_costs=tuple(costs) or (best.cost,),
         maps=best.maps,
         uncertainty=best.uncertainty,
         effective_rank=best.effective_rank,
@@ -279,7 +298,37 @@ def _fused(order, problem, generators, seed, callback=None):
         degradation=problem.degradation,
         decomposer=best.decomposer,
     )
-    return _averaged(result, solutions) if order.combine == "mean" and len(solutions) > 1 else result
+    usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE]
+    return _averaged(result, usable) if order.combine == "mean" and len(usable) > 1 else result
+
+
+def _best(solutions):
+    """The one of lowest cost among those that are finite, if any is; the first of equal ones.
+
+    Factors are shown only where their risk is lower than that of the maps, so they come before a start that shows maps.
+    """
+    usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE] or solutions
+    by_risk = [solution for solution in usable if solution.shown != "maps"] or usable
+    return min(by_risk, key=lambda solution: solution.cost)
+
+
+def _judged(solution):
+    """`solution`; not finite in any of its parts, it has no other status."""
+    parts = [solution.image, *(solution.factors or ())]
+    if solution.maps is not None:
+        parts += [solution.maps.Z, solution.maps.S]
+    if np.isfinite(solution.cost) and all(is_finite(part) for part in parts if part is not None):
+        return solution
+    return replace(solution, status=Status.NOT_FINITE)
+
+
+def _nothing(problem):
+    """What can be made of images that are not finite, by any method."""
+    I, J, K = problem.sri_shape
+    trace = Trace()
+    trace.append_cost(np.nan, 0, 0.0)
+    maps = Maps(np.full((I, J, 1), np.nan), np.ones((K, 1)))
+    return methods.Solution(status=Status.NOT_FINITE, cost=np.nan, n_iter=0, trace=trace, maps=maps)
 
 
 def _averaged(result, solutions):
@@ -404,13 +453,29 @@ def _threads(threads):
 
 
 def _check_memory(method, problem):
-    needed = method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype)
-    available = machine.available_memory()
-    if available is not None and needed > available:
-        raise MemoryError(
-            f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, but "
-            f"{available / 1e9:.1f} GB are available; use a smaller rank or a smaller scene"
-        )
+    of_images = problem.hsi.shape, problem.msi.shape, problem.dtype
+    needed, available = method.memory_needed(*of_images), machine.available_memory()
+    if available is None or needed <= available:
+        return
+    large, smaller = method.memory_is_for, "scene"
+    rank = getattr(method, "rank", None)
+    if isinstance(rank, int) and replace(method, rank=1).memory_needed(*of_images) < 0.5 * needed:
+        large, smaller = f"the rank of {rank}", "rank"
+    raise MemoryError(
+        f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, most of it for "
+        f"{large}, but {available / 1e9:.1f} GB are available; use a smaller {smaller}"
+    )
+
+
+def _check_rank(method, shape):
+    """Refuse a rank above that of every scene of this shape; a method's own default is always taken."""
+    rank, default = (getattr(options, "rank", None) for options in (method, type(method)))
+    if not (isinstance(rank, int) and isinstance(default, int)):
+        return
+    I, J, K = shape
+    most = max(default, min(I * J, I * K, J * K))
+    if rank > most:
+        raise ValueError(f"rank: got {rank}; at most {most} is needed, for no scene of {I}×{J}×{K} has a higher one")
 
 
 def _provenance(order, problem, threads):

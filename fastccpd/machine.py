@@ -5,6 +5,7 @@ import platform
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 NEEDED = ("numpy", "scipy", "numba")
 
@@ -18,19 +19,77 @@ EXTRAS = {
 }
 
 
-def available_memory():
-    """Bytes that this process may still allocate, or None where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+def available_memory(root="/"):
+    """Bytes that this process may still allocate, or None where the system does not say.
+
+    The least of what the machine has left, what the control groups of this process (v2 or v1) leave it, and what its
+    limit of the address space does. `root` is the folder in which proc and sys are.
+    """
+    root = Path(root)
+    found = [_free_memory(root), *_left_by_groups(root), _left_of_address_space(root)]
+    return min((size for size in found if size is not None), default=None)
+
+
+def _free_memory(root):
+    available = _field(root / "proc/meminfo", "MemAvailable:")
+    if available is not None:
+        return available * 1024
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+def _left_by_groups(root):
+    """What each control group of this process leaves, and each that it is in."""
+    groups = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers == "":
+            top, limit, used, cache = groups, "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            top, limit = groups / "memory", "memory.limit_in_bytes"
+            used, cache = "memory.usage_in_bytes", "total_inactive_file"
+        else:
+            continue
+        names = [name for name in path.split("/") if name not in ("", "..")]
+        for depth in range(len(names) + 1):
+            group = top.joinpath(*names[:depth])
+            most, now = _number(group / limit), _number(group / used)
+            if most is not None and now is not None:
+                # Pages of files count as used, and are given up first.
+                yield max(0, most - now + (_field(group / "memory.stat", cache) or 0))
+
+
+def _left_of_address_space(root):
+    try:
+        import resource
+    except ImportError:
+        return None
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _text(root / "proc/self/statm").split()
+    if most == resource.RLIM_INFINITY or not pages:
+        return None
+    return max(0, most - int(pages[0]) * resource.getpagesize())
+
+
+def _text(file):
+    try:
+        return file.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+def _number(file):
+    """The one number in a file; None if there is none."""
+    text = _text(file).strip()
+    return int(text) if text.isdecimal() else None
+
+
+def _field(file, name):
+    """The number after `name` in a file of such lines; None if there is none."""
+    lines = (line.split() for line in _text(file).splitlines())
+    return next((int(words[1]) for words in lines if words[:1] == [name] and words[1:2][0].isdecimal()), None)
 
 
 def core_count():

@@ -6,13 +6,15 @@ nothing is asked of the caller's main module. A process ends with its input, so 
 feeds it, however that one ends.
 """
 
+import atexit
 import os
 import pickle
+import queue
 import subprocess
 import sys
 import threading
 import traceback
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -34,27 +36,37 @@ class Crew:
     """Up to `size` processes that call one function of ours; leaving the `with` block ends them, whatever they do.
 
     `submit(request)` is a future of function(request). An exception that the function raises is raised here, with the
-    process's traceback as a note; a process that dies is a ChildProcessError.
+    process's traceback as a note; a process that dies is a ChildProcessError, and another takes its place.
     """
 
     def __init__(self, function, size):
-        self._function = function
-        self._pool = ThreadPoolExecutor(size)
-        self._own = threading.local()
+        self._function, self._size = function, size
+        self._requests = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._processes = []
+        self._threads, self._processes = [], []
         self._dismissed = False
 
     def __enter__(self):
+        # For a program that ends inside the block. A pool of `concurrent.futures` would wait there for its tasks.
+        atexit.register(self._dismiss)
         return self
 
     def __exit__(self, *_):
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        atexit.unregister(self._dismiss)
+        self._dismiss()
+
+    def _dismiss(self):
         with self._lock:
             self._dismissed = True
             for process in self._processes:
                 process.kill()
-        self._pool.shutdown(wait=True)
+        with suppress(queue.Empty):
+            while True:
+                self._requests.get_nowait()[0].cancel()
+        for _ in self._threads:
+            self._requests.put(None)
+        for thread in self._threads:
+            thread.join()
         for process in self._processes:
             process.wait()
             process.stdout.close()
@@ -62,26 +74,48 @@ class Crew:
                 process.stdin.close()
 
     def submit(self, request):
-        return self._pool.submit(self._ask, request)
+        future = Future()
+        self._requests.put((future, request))
+        if len(self._threads) < self._size:
+            self._threads.append(threading.Thread(target=self._serve_one, daemon=True))
+            self._threads[-1].start()
+        return future
 
-    def _ask(self, request):
-        """The answer of the process of this thread."""
-        if not hasattr(self._own, "process"):
-            with self._lock:
-                if self._dismissed:
-                    raise ChildProcessError("worker: the crew is dismissed")
-                self._own.process = _start(self._function)
-                self._processes.append(self._own.process)
-        process = self._own.process
-        try:
-            pickle.dump(request, process.stdin, protocol=5)
-            process.stdin.flush()
-            answer, error = pickle.load(process.stdout)
-        except (OSError, EOFError, pickle.UnpicklingError):
-            raise ChildProcessError(f"worker: it ended (exit code {process.wait()}) in its task") from None
-        if error is not None:
-            raise error
-        return answer
+    def _serve_one(self):
+        """What a thread does: one request after the other, by a process of its own."""
+        process = None
+        while (task := self._requests.get()) is not None:
+            future, request = task
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                process = process or self._hired()
+                answer, error = _asked(process, request)
+            except BaseException as failure:  # also what cannot be pickled, of which half may have been sent
+                if process is not None:
+                    process.kill()
+                process, error = None, failure
+            if error is None:
+                future.set_result(answer)
+            else:
+                future.set_exception(error)
+
+    def _hired(self):
+        with self._lock:
+            if self._dismissed:
+                raise ChildProcessError("worker: the crew is dismissed")
+            self._processes.append(_start(self._function))
+            return self._processes[-1]
+
+
+def _asked(process, request):
+    """(answer, None) or (None, the exception) of a process."""
+    try:
+        pickle.dump(request, process.stdin, protocol=5)
+        process.stdin.flush()
+        return pickle.load(process.stdout)
+    except (OSError, EOFError, pickle.UnpicklingError):
+        raise ChildProcessError(f"worker: it ended (exit code {process.wait()}) in its task") from None
 
 
 def _start(function):

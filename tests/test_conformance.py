@@ -174,6 +174,15 @@ def adds_a_constant(self, problem):
     return Upsampled._image(self, problem) + problem.dtype.type(0.5)
 
 
+def adds_a_trifle(self, problem):
+    return Upsampled._image(self, problem) + problem.dtype.type(1e-15)
+
+
+def counts_in_its_dtype(self, image, problem):
+    with np.errstate(over="ignore"):
+        return np.square(image).sum()
+
+
 def sees_the_first_band(self, problem):
     return Upsampled._image(self, problem) * (1 + 1e-3 * problem.msi[:, :, :1] / problem.msi.max())
 
@@ -217,6 +226,8 @@ def grows(self, problem, **arguments):
         ("float32_is_kept", {"solve": doubles_precision}, "float64 for float32"),
         ("nonnegative_where_promised", {"nonnegative": True}, "although the method is non-negative"),
         ("units_do_not_matter", {"_image": adds_a_constant}, "change the image"),
+        ("units_far_from_one", {"_image": adds_a_trifle}, "float32 data times 1e-20 change the image"),
+        ("units_far_from_one", {"_cost": counts_in_its_dtype}, "float32 data times 1e\\+20 have a cost of inf"),
         ("order_of_msi_bands_does_not_matter", {"_image": sees_the_first_band}, "another order"),
         ("rows_and_columns_are_alike", {"_image": favours_rows}, "transposing"),
         ("flat_and_dark_scenes", {"_image": divides}, "NaN or infinite"),

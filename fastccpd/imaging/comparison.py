@@ -1,5 +1,6 @@
 """An estimate and its reference, as metrics look at them: in blocks of float64, so that no image is copied whole."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +13,13 @@ from ..model.checks import as_cube, as_number
 # Values of an image looked at together.
 _BLOCK = 1 << 18
 
+# Within 2^±300 the squares of an image's values, and ratios of them, are numbers.
+_SAFE_EXPONENT = 300
+
 
 @dataclass(frozen=True)
 class Sums:
-    """What several metrics need of two images: one number for each band, and the number of pixels.
+    """What several metrics need of two images, in the comparison's unit: one number for each band, and the pixels.
 
     Attributes
     ----------
@@ -57,12 +61,23 @@ class Comparison:
         """(rows, columns, bands) of both."""
         return self.reference.shape
 
+    @cached_property
+    def exponent(self) -> int:
+        """The images are looked at divided by 2 to this: zero, but for images whose squares leave a float's range."""
+        largest = max(largest_magnitude(image) for image in (self.estimate, self.reference))
+        return own_exponent(largest)
+
+    def _in_unit(self, image):
+        """`image`, contiguous, in float64 and divided by the unit."""
+        image = np.ascontiguousarray(image, dtype=np.float64)
+        return np.ldexp(image, -self.exponent) if self.exponent else image
+
     def rows(self) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
         """Blocks of rows as (rows, x, y), x and y (pixels, bands) in float64; views where the image allows it."""
         step = max(1, _BLOCK // self.reference[0].size)
         for start in range(0, len(self.reference), step):
             rows = slice(start, start + step)
-            x, y = (np.ascontiguousarray(image[rows], dtype=np.float64) for image in (self.estimate, self.reference))
+            x, y = (self._in_unit(image[rows]) for image in (self.estimate, self.reference))
             yield rows, x.reshape(-1, self.shape[2]), y.reshape(-1, self.shape[2])
 
     def bands(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
@@ -72,7 +87,7 @@ class Comparison:
         for start in range(0, bands, step):
             some = slice(start, start + step)
             parts = (np.moveaxis(image[:, :, some], 2, 0) for image in (self.estimate, self.reference))
-            yield from zip(*(np.ascontiguousarray(part, dtype=np.float64) for part in parts), strict=True)
+            yield from zip(*(self._in_unit(part) for part in parts), strict=True)
 
     @cached_property
     def sums(self) -> Sums:
@@ -85,3 +100,14 @@ class Comparison:
             total += y.sum(axis=0)
         pixels = self.shape[0] * self.shape[1]
         return Sums(squared, energy, total / pixels, pixels)
+
+
+def largest_magnitude(image: NDArray) -> float:
+    """The largest absolute value."""
+    return max(float(image.max()), -float(image.min()))
+
+
+def own_exponent(magnitude: float) -> int:
+    """The power of two next to a magnitude whose squares are no floats any more; zero for all others."""
+    exponent = math.frexp(magnitude)[1] if math.isfinite(magnitude) else 0
+    return exponent if abs(exponent) > _SAFE_EXPONENT else 0

@@ -8,12 +8,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..model.checks import as_count, as_cube, as_number, working_dtype
 from ..model.degradation import Degradation
+from .comparison import largest_magnitude, own_exponent
 
 if TYPE_CHECKING:
     from ..model.result import FusionResult
 
 # Noise is drawn, and norms are summed, this many values at a time.
 _SLAB = 1 << 18
+
+# No normal variate is this many deviations from its mean.
+_WIDEST = 100.0
 
 
 def degrade(
@@ -78,7 +82,8 @@ def add_noise(
     cube : (rows, columns, bands) array
         Any real dtype and layout; never modified.
     snr_db : float
-        The noise has the variance  mean(cube²) / 10^(snr_db/10). Infinity adds none.
+        The noise has the variance  mean(cube²) / 10^(snr_db/10). Infinity adds none; noise that the dtype cannot hold
+        is refused.
     rng : int or numpy.random.Generator
         The same number draws the same noise.
     per_band : bool
@@ -106,12 +111,18 @@ def add_noise(
         return noisy
     step = max(1, _SLAB // cube[0].size)
     slabs = [slice(start, start + step) for start in range(0, len(cube), step)]
+    exponent = own_exponent(largest_magnitude(cube))
     power = np.zeros(cube.shape[2])
     for rows in slabs:
         slab = cube[rows].astype(np.float64, copy=False)
+        slab = np.ldexp(slab, -exponent) if exponent else slab
         power += np.einsum("ijk,ijk->k", slab, slab)
     power /= cube.shape[0] * cube.shape[1]
-    deviation = np.sqrt((power if per_band else power.mean()) / 10.0 ** (snr_db / 10.0))
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        root = np.sqrt((power if per_band else power.mean()) / np.float64(10.0) ** (snr_db / 10.0))
+        deviation = np.ldexp(root, exponent)
+        if np.any(deviation > np.finfo(noisy.dtype).max / _WIDEST):
+            raise ValueError(f"snr_db: got {snr_db:g}; a number whose noise {noisy.dtype} can hold is needed")
     for rows in slabs:
         noise = generator.standard_normal(cube[rows].shape)
         noise *= deviation

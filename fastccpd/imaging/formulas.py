@@ -2,7 +2,7 @@
 
 The angle between two spectra is 2 atan2(‖u−v‖, ‖u+v‖), u and v their unit vectors: the arc cosine of the cosine
 clamped to [−1, 1], but exact where that loses half the digits, at small angles. All sums are float64 whatever the
-images are.
+images are, and of images in a unit in which their squares are numbers (`Comparison.exponent`).
 """
 
 import math
@@ -20,7 +20,7 @@ _FLAT = 1e-13
 def rmse(pair):
     """‖Ŷ−Y‖ / sqrt(IJK)."""
     squared = pair.sums.squared
-    return float(np.sqrt(squared.sum() / (pair.sums.pixels * len(squared)))), ""
+    return math.ldexp(math.sqrt(squared.sum() / (pair.sums.pixels * len(squared))), pair.exponent), ""
 
 
 def rsnr(pair):
@@ -80,7 +80,9 @@ def ergas(pair):
     """100/d · sqrt(mean_k(MSE_k / mean(Y_k)²)), without reference bands of zero mean."""
     sums = pair.sums
     used = sums.means != 0.0
-    relative = sums.squared[used] / sums.pixels / sums.means[used] ** 2
+    # A reference much fainter than the error is infinitely far away, which is no reason to warn.
+    with np.errstate(divide="ignore", over="ignore"):
+        relative = sums.squared[used] / sums.pixels / sums.means[used] ** 2
     return 100.0 / pair.ratio * float(np.sqrt(_mean(relative))), _note(~used, "bands", "zero mean")
 
 
@@ -109,7 +111,7 @@ def ssim(pair, data_range=None):
 def _over_bands(pair, data_range, quality):
     """The mean of `quality(x, y, peak)` over the bands whose peak is positive."""
     if data_range is not None:
-        data_range = as_number(data_range, "data_range", above=True)
+        data_range = math.ldexp(as_number(data_range, "data_range", above=True), -pair.exponent)
     values, dark = [], []
     for x, y in pair.bands():
         peak = float(y.max()) if data_range is None else data_range

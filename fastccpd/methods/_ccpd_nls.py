@@ -89,6 +89,7 @@ class CoupledNLS(Method):
     takes_gaps: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
+    memory_is_for: ClassVar[str] = "factors in float64"
 
     def __post_init__(self):
         self._solver_options(None)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..estimation import MapFit, Noise, Subspace, fit_maps, noise_of, subspace_of
-from ..model.checks import as_count, set_fields
+from ..model.checks import as_count, is_finite, set_fields
 from ..model.problem import Problem
 from ..model.types import Callback
 from .method import Method
@@ -33,6 +33,7 @@ class Staged(Method):
     takes_gaps: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
+    memory_is_for: ClassVar[str] = "maps in float64"
 
     def __post_init__(self):
         set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
@@ -73,14 +74,9 @@ def prepare(
     """noise → subspace → tv-maps."""
     if isinstance(problem, Prepared):
         return problem
-    if not (_is_finite(problem.hsi) and _is_finite(problem.msi)):
+    if not (is_finite(problem.hsi) and is_finite(problem.msi)):
         return Prepared(problem)
     noise = noise_of(problem)
     subspace = subspace_of(noise, most=problem.msi.shape[2])
     fit = fit_maps(problem, noise, subspace, max_iter=max_iter, callback=callback, time_limit=time_limit)
     return Prepared(problem, noise, subspace, fit)
-
-
-def _is_finite(image):
-    with np.errstate(invalid="ignore"):
-        return bool(np.isfinite(image.sum(dtype=np.float64)))

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..model.checks import as_count
+from ..model.checks import as_count, set_fields
 from ._iteration import finished
 from ._spectral import half_square, leading_vectors
 from .method import Method, register
@@ -46,11 +46,11 @@ class BSCOTT(Method):
     blocks: int | tuple[int, int] = (4, 4)
 
     def __post_init__(self):
-        object.__setattr__(self, "rank", multilinear_rank(self.rank))
+        set_fields(self, rank=multilinear_rank(self.rank))
         blocks = (self.blocks,) * 2 if np.ndim(self.blocks) == 0 else tuple(self.blocks)
         if len(blocks) != 2:
             raise ValueError(f"blocks: got {len(blocks)} numbers; one, or two for rows and columns, are needed")
-        object.__setattr__(self, "blocks", tuple(as_count(n, f"blocks[{axis}]") for axis, n in enumerate(blocks)))
+        set_fields(self, blocks=tuple(as_count(n, f"blocks[{axis}]") for axis, n in enumerate(blocks)))
 
     def solve(self, problem, *, rng=None, callback=None, time_limit=None):
         began = time.perf_counter()

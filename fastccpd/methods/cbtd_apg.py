@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..model.checks import as_count, as_number
+from ..model.checks import as_count, as_number, set_fields
 from ._iteration import run
 from ._spectral import components, half_square, robust_maximum, spectra
 from .method import Method, Solution, register
@@ -83,17 +83,17 @@ class CBTDAPG(Method):
     has_starts: ClassVar[bool] = True
 
     def __post_init__(self):
-        object.__setattr__(self, "rank", as_count(self.rank, "rank"))
-        object.__setattr__(self, "max_iter", as_count(self.max_iter, "max_iter", least=0))
+        set_fields(self, rank=as_count(self.rank, "rank"))
+        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
         for name in ("p", "q", "tau", "eps"):
-            object.__setattr__(self, name, as_number(getattr(self, name), name, above=True))
+            set_fields(self, **{name: as_number(getattr(self, name), name, above=True)})
         for name in ("lam", "theta", "eta", "tol"):
-            object.__setattr__(self, name, as_number(getattr(self, name), name))
+            set_fields(self, **{name: as_number(getattr(self, name), name)})
         for name in ("p", "q"):
             if getattr(self, name) > 2.0:
                 raise ValueError(f"{name}: got {getattr(self, name)!r}; a number of at most 2 is needed")
         if self.scale is not None:
-            object.__setattr__(self, "scale", as_number(self.scale, "scale", above=True))
+            set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
     def solve(self, problem, *, rng, callback=None, time_limit=None):
         began = time.perf_counter()

@@ -29,11 +29,11 @@ from typing import ClassVar
 import numpy as np
 from scipy import fft, linalg
 
-from ..model.checks import as_choice, as_count, as_number
+from ..model.checks import as_choice, as_count, as_number, set_fields
 from ._circular import circular_blur
 from ._iteration import finished
 from ._spectral import components, half_square, leading_vectors, robust_maximum, spectra
-from .method import Method, register
+from .method import Method, memory_of_phases, register
 
 PRIORS = ("gaussian", "ml")
 
@@ -44,7 +44,8 @@ _SEEN = 1e-6
 _VANISHING = 1e-13
 
 
-# The least square of a singular value: a dark HSI has variances too, so small that the coefficients stay at zero.
+# The least square of a singular value, in the data's own unit: a dark HSI has variances too, so small that the
+# coefficients stay at zero.
 _DARK = 1e-200
 
 
@@ -88,11 +89,11 @@ class FUSESylvester(Method):
     needs_periodic_blur: ClassVar[bool] = True
 
     def __post_init__(self):
-        object.__setattr__(self, "rank", as_count(self.rank, "rank"))
+        set_fields(self, rank=as_count(self.rank, "rank"))
         as_choice(self.prior, "prior", PRIORS)
-        object.__setattr__(self, "precision", as_number(self.precision, "precision", above=True))
+        set_fields(self, precision=as_number(self.precision, "precision", above=True))
         if self.scale is not None:
-            object.__setattr__(self, "scale", as_number(self.scale, "scale", above=True))
+            set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
     def solve(self, problem, *, rng=None, callback=None, time_limit=None):
         began = time.perf_counter()
@@ -105,8 +106,9 @@ class FUSESylvester(Method):
 
         E, values = leading_vectors(hsi.reshape(-1, K).T, self.rank)
         present = values >= K * np.finfo(np.float64).eps * values[0]
-        E, variances = E[:, present], np.maximum(values[present] ** 2, _DARK) / (I_H * J_H)
-        precision = self._precision(PM @ E, variances, hsi, msi)
+        unit = robust_maximum(msi, hsi)
+        E, variances = E[:, present], np.maximum((values[present] / unit) ** 2, _DARK) / (I_H * J_H)
+        precision = self._precision(PM @ E, variances, unit)
         _, roots, Q = linalg.svd(np.vstack([PM @ E, np.diag(precision**0.5)]), full_matrices=False, check_finite=False)
         t, Q = roots**2, Q.T
         E = E @ Q
@@ -126,10 +128,10 @@ class FUSESylvester(Method):
         image = spectra(coefficients.astype(problem.dtype, copy=False), E.astype(problem.dtype))
         return finished(image, cost, began, callback)
 
-    def _precision(self, seen_by_msi, variances, hsi, msi):
-        """The diagonal of Π."""
+    def _precision(self, seen_by_msi, variances, unit):
+        """The diagonal of Π; `variances` are in units of unit²."""
         if self.prior == "gaussian":
-            return self.precision * (self.scale or robust_maximum(msi, hsi)) ** 2 / variances
+            return self.precision * ((self.scale or unit) / unit) ** 2 / variances
         strength = linalg.svdvals(seen_by_msi, check_finite=False)
         whole = len(strength) == len(variances) and strength[-1] > _SEEN * strength[0]
         return np.zeros_like(variances) if whole else _VANISHING * variances[0] / variances
@@ -142,7 +144,8 @@ class FUSESylvester(Method):
         kept = copies + (2 + L) * fine + 3 * L * coarse + 4 * K * L
         start = 2 * max(K * K, msi, hsi)
         fourier = 12 * fine + 8 * coarse
-        return 8 * kept + max(8 * start, 8 * fourier, itemsize * (fine * K + narrow)) + (1 << 16)
+        phases = 8 * start, 8 * fourier, itemsize * (fine * K + narrow)
+        return 8 * kept + memory_of_phases(*phases) + (1 << 16)
 
 
 def _interpolated(coarse, blur):

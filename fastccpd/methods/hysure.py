@@ -25,11 +25,11 @@ from typing import ClassVar
 import numpy as np
 from scipy import fft, linalg
 
-from ..model.checks import as_choice, as_count, as_number
+from ..model.checks import as_choice, as_count, as_number, set_fields
 from ._circular import circular_blur
 from ._iteration import run
 from ._spectral import components, half_square, leading_vectors, robust_maximum, spectra
-from .method import Method, Solution, register
+from .method import Method, Solution, memory_of_phases, register
 
 BASES = ("vca", "svd")
 
@@ -88,14 +88,14 @@ class HySure(Method):
     needs_periodic_blur: ClassVar[bool] = True
 
     def __post_init__(self):
-        object.__setattr__(self, "rank", as_count(self.rank, "rank"))
+        set_fields(self, rank=as_count(self.rank, "rank"))
         as_choice(self.basis, "basis", BASES)
-        object.__setattr__(self, "lambda_m", as_number(self.lambda_m, "lambda_m"))
-        object.__setattr__(self, "lambda_phi", as_number(self.lambda_phi, "lambda_phi"))
-        object.__setattr__(self, "mu", as_number(self.mu, "mu", above=True))
-        object.__setattr__(self, "max_iter", as_count(self.max_iter, "max_iter", least=0))
+        set_fields(self, lambda_m=as_number(self.lambda_m, "lambda_m"))
+        set_fields(self, lambda_phi=as_number(self.lambda_phi, "lambda_phi"))
+        set_fields(self, mu=as_number(self.mu, "mu", above=True))
+        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
         if self.scale is not None:
-            object.__setattr__(self, "scale", as_number(self.scale, "scale", above=True))
+            set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
     def solve(self, problem, *, rng=None, callback=None, time_limit=None):
         began = time.perf_counter()
@@ -120,7 +120,8 @@ class HySure(Method):
         # X twice, N2, N3, N4, rhs, pull_2; then the transforms of X and of rhs, whose rows have J + 2 numbers.
         iteration = msi + 7 * maps + 2 * p * I * (J + 2) + 6 * coarse + 8 * I * J
         beginning = 4 * hsi + 2 * K * K
-        return 8 * (max(iteration, beginning) + msi) + I * J * K * np.dtype(dtype).itemsize
+        image = I * J * K * np.dtype(dtype).itemsize
+        return memory_of_phases(8 * (iteration + msi) + image, 8 * beginning)
 
     def _subspace(self, pixels):
         return vertices(pixels, self.rank) if self.basis == "vca" else leading_vectors(pixels.T, self.rank)[0]

@@ -32,6 +32,9 @@ from ..model.types import Callback
 
 _REGISTRY: dict[str, type["Method"]] = {}
 
+# What glibc's allocator keeps at most of freed blocks: twice the largest size (32 MB) that comes from its heap.
+_KEPT_BY_ALLOCATOR = 1 << 26
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -98,6 +101,8 @@ class Method:
     uses_kernels: ClassVar[bool] = False
     # Whether it gives the same bytes on any number of threads: BLAS, which does not, is then held at one.
     same_bytes_on_any_threads: ClassVar[bool] = False
+    # What takes most of its memory in a large scene.
+    memory_is_for: ClassVar[str] = "the rendered result"
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 
@@ -129,6 +134,14 @@ class Method:
 
 
 M = TypeVar("M", bound=Method)
+
+
+def memory_of_phases(*phases: int) -> int:
+    """Bytes of phases that follow each other: the largest, and what the allocator keeps of the others.
+
+    Up to three quarters of the others were found to be kept, as long as their arrays are small.
+    """
+    return max(phases) + min(3 * (sum(phases) - max(phases)) // 4, _KEPT_BY_ALLOCATOR)
 
 
 def register(name: str) -> Callable[[type[M]], type[M]]:

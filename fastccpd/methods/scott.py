@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ..model.checks import as_count, as_number
+from ..model.checks import as_count, as_number, set_fields
 from ._iteration import finished
 from ._spectral import half_square, leading_vectors
-from .method import Method, register
+from .method import Method, memory_of_phases, register
 
 
 @register("scott")
@@ -54,8 +54,8 @@ class SCOTT(Method):
     rtol: float = 1e-10
 
     def __post_init__(self):
-        object.__setattr__(self, "rank", multilinear_rank(self.rank))
-        object.__setattr__(self, "rtol", as_number(self.rtol, "rtol"))
+        set_fields(self, rank=multilinear_rank(self.rank))
+        set_fields(self, rtol=as_number(self.rtol, "rtol"))
 
     def solve(self, problem, *, rng=None, callback=None, time_limit=None):
         began = time.perf_counter()
@@ -100,7 +100,7 @@ class SCOTT(Method):
             2 * image + _largest_product(shape, self.rank) for image, shape in ((msi, msi_shape), (hsi, hsi_shape))
         )
         rendering = itemsize * (I * J * K + _largest_product((I, J, K), self.rank) + core)
-        return 8 * kept + max(8 * subspaces, 8 * misfits, rendering) + (1 << 16)
+        return 8 * kept + memory_of_phases(8 * subspaces, 8 * misfits, rendering) + (1 << 16)
 
 
 def multilinear_rank(rank):

@@ -12,6 +12,8 @@ equations of one factor are
 P'P = Q diag(s) Q' is diagonalised once; in the rotated unknown Q'A every row has an R×R system of its own,
 λ s_i K_H + K_M (λ K_H + s_k K_M for C), which a batch of Cholesky factorisations solves.
 
+All of it is done in the scene's own unit s: M_n are those of H/s and M/s, and s is put into C at the end.
+
 The start ("TenRec") decomposes the MSI alone, which gives A, B and C~, and takes C from the HSI by least squares.
 Noise is fitted as sweeps go on: to stop after a few is the method's only regularisation.
 """
@@ -26,17 +28,20 @@ from scipy import sparse
 from ..kernels import block_cholesky, block_solve, mttkrp, residual_norm2
 from ..kernels._simd import padded
 from ..kernels.mttkrp import blocks_for
-from ..model.checks import as_count, as_number
+from ..model.checks import as_count, as_number, set_fields
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Problem
 from ..solver.coupled_cpd import CoupledCPD
 from ..solver.trust_region import Options, minimize
 from ._ccpd_nls import CoupledNLS, given_start, own_scale, random_start
 from ._iteration import run
-from .method import Method, Solution, register
+from .method import Method, Solution, memory_of_phases, register
 
 # Eigenvalues of the start's Gramian below this part of the largest are rounding, and their directions are left out.
 _RANK_TOLERANCE = 1e-13
+
+# Operators of extreme weights may overflow, which shows in the result: no warning is due.
+_QUIET = np.errstate(over="ignore", invalid="ignore")
 
 
 @register("stereo")
@@ -73,22 +78,25 @@ class Stereo(Method):
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    memory_is_for: ClassVar[str] = "factors in float64"
 
     def __post_init__(self):
-        object.__setattr__(self, "rank", as_count(self.rank, "rank"))
-        object.__setattr__(self, "max_iter", as_count(self.max_iter, "max_iter", least=0))
-        object.__setattr__(self, "start_iter", as_count(self.start_iter, "start_iter", least=0))
-        object.__setattr__(self, "lam", as_number(self.lam, "lam", above=True))
+        set_fields(self, rank=as_count(self.rank, "rank"))
+        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
+        set_fields(self, start_iter=as_count(self.start_iter, "start_iter", least=0))
+        set_fields(self, lam=as_number(self.lam, "lam", above=True))
 
+    @_QUIET
     def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
         began = time.perf_counter()
         I, J, _ = problem.sri_shape
+        scale = own_scale(problem)
         if init is None:
             A, B = self._spatial_factors_of_msi(problem, rng, time_limit)
-            C = _spectra_from_hsi(problem, A, B)
+            C = _spectra_from_hsi(problem, A, B, scale)
         else:
-            A, B, C = np.split(given_start(init, problem, self.rank, "identity", 1.0), [I, I + J])
-        sweep = _Sweep(problem, self.lam)
+            A, B, C = np.split(given_start(init, problem, self.rank, "identity", scale), [I, I + J])
+        sweep = _Sweep(problem, self.lam, scale)
 
         factors = [A, B, C]
 
@@ -97,19 +105,21 @@ class Stereo(Method):
 
         limits = {"max_iter": self.max_iter, "began": began, "time_limit": time_limit}
         outcome = run(advance, lambda: sweep.cost(*factors), callback=callback, **limits)
-        return Solution(**vars(outcome), factors=Factors(*factors))
+        A, B, C = factors
+        return Solution(**vars(outcome), factors=Factors(A, B, C * scale))
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         sri_shape = *msi_shape[:2], hsi_shape[2]
         n, longest, width = sum(sri_shape), max(sri_shape), padded(self.rank, dtype)
         start = CoupledNLS(rank=self.rank).memory_needed((1, 1, msi_shape[2]), msi_shape, dtype)
         bases = sum(m * m for m in sri_shape) + longest**2
-        blocks = 2 * (longest + 16) * self.rank**2
+        blocks = (2 * longest + 8) * self.rank**2
         products = sum(
             (2 * sum(shape) + blocks_for(shape, width) * (shape[1] + shape[2])) * width
             for shape in (hsi_shape, msi_shape)
         )
-        return max(start, 8 * (bases + blocks + products)) + 8 * 6 * n * self.rank
+        # A factor's right-hand side is done before its blocks are made.
+        return memory_of_phases(start, 8 * (bases + max(blocks, products))) + 8 * 6 * n * self.rank
 
     def _spatial_factors_of_msi(self, problem, rng, time_limit):
         """A and B of a CPD of the MSI alone, from a random start."""
@@ -127,11 +137,11 @@ class Stereo(Method):
         return A, B
 
 
-def _spectra_from_hsi(problem, A, B):
+def _spectra_from_hsi(problem, A, B, scale):
     """The C that fits the HSI best in the least-squares sense, of least norm where A and B do not determine it."""
     A, B = problem.degradation.P1 @ A, problem.degradation.P2 @ B
     bands = problem.hsi.shape[2]
-    products = mttkrp(problem.hsi, (A, B, np.zeros((bands, A.shape[1]))), 2).astype(np.float64)
+    products = mttkrp(problem.hsi, (A, B, np.zeros((bands, A.shape[1]))), 2).astype(np.float64) / scale
     values, vectors = np.linalg.eigh((A.T @ A) * (B.T @ B))
     kept = values > _RANK_TOLERANCE * max(values[-1], 0.0)
     return (products @ vectors[:, kept] / values[kept]) @ vectors[:, kept].T
@@ -140,8 +150,8 @@ def _spectra_from_hsi(problem, A, B):
 class _Sweep:
     """One pass of alternating least squares over A, B and C, and the cost it lowers."""
 
-    def __init__(self, problem, lam):
-        self.hsi, self.msi, self.lam = problem.hsi, problem.msi, lam
+    def __init__(self, problem, lam, scale):
+        self.hsi, self.msi, self.lam, self.scale = problem.hsi, problem.msi, lam, scale
         self.P1, self.P2, self.PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
         self.rows, self.columns, self.bands = (_diagonalised(P) for P in (self.P1, self.P2, self.PM))
 
@@ -150,21 +160,26 @@ class _Sweep:
         U, V = [P1 @ A, P2 @ B, C], [A, B, PM @ C]
 
         s, Q = self.rows
-        rhs = lam * (P1.T @ mttkrp(self.hsi, U, 0)) + mttkrp(self.msi, V, 0)
+        rhs = lam * (P1.T @ self._products(self.hsi, U, 0)) + self._products(self.msi, V, 0)
         A = _solve_rows(Q, lam * s, _gramian(U[1], U[2]), np.ones_like(s), _gramian(V[1], V[2]), rhs)
         U[0], V[0] = P1 @ A, A
 
         s, Q = self.columns
-        rhs = lam * (P2.T @ mttkrp(self.hsi, U, 1)) + mttkrp(self.msi, V, 1)
+        rhs = lam * (P2.T @ self._products(self.hsi, U, 1)) + self._products(self.msi, V, 1)
         B = _solve_rows(Q, lam * s, _gramian(U[0], U[2]), np.ones_like(s), _gramian(V[0], V[2]), rhs)
         U[1], V[1] = P2 @ B, B
 
         s, Q = self.bands
-        rhs = lam * mttkrp(self.hsi, U, 2) + PM.T @ mttkrp(self.msi, V, 2)
+        rhs = lam * self._products(self.hsi, U, 2) + PM.T @ self._products(self.msi, V, 2)
         C = _solve_rows(Q, np.full_like(s, lam), _gramian(U[0], U[1]), s, _gramian(V[0], V[1]), rhs)
         return A, B, C
 
+    def _products(self, image, factors, mode):
+        """The MTTKRP of an image in the scene's own unit."""
+        return mttkrp(image, factors, mode) / self.scale
+
     def cost(self, A, B, C):
+        C = C * self.scale
         hsi_misfit = residual_norm2(self.hsi, (self.P1 @ A, self.P2 @ B, C))
         return 0.5 * self.lam * hsi_misfit + 0.5 * residual_norm2(self.msi, (A, B, self.PM @ C))
 

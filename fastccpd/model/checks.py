@@ -149,6 +149,12 @@ def check_values(cube: Array, name: str) -> None:
         raise ValueError(f"{name}: holds magnitudes up to only {largest:g}; {lowest:g} is needed, so rescale it")
 
 
+def is_finite(array: Array) -> bool:
+    """Whether all values are finite, by their sum: no copy is made."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.isfinite(array.sum(dtype=np.float64)))
+
+
 def as_matrix(value: Any, name: str) -> Operator:
     """`value` (dense, scipy.sparse) as a float64 CSR array of its own, finite, without explicit zeros."""
     from ..kernels.operators import checked_sparse  # here: who only counts need not load Numba

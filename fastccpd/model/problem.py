@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from ..blas import one_blas_thread
 from ..kernels import reconstruct
-from .checks import as_cube, as_valid, check_values, working_dtype
+from .checks import as_cube, as_valid, check_values, set_fields, working_dtype
 from .degradation import Degradation
 from .types import Array, Part, Shape
 
@@ -47,12 +47,12 @@ class Problem:
         dtype = working_dtype(*cubes.values())
         for name, cube in cubes.items():
             valid = as_valid(getattr(self, f"{name}_valid"), f"{name}_valid", cube.shape)
-            object.__setattr__(self, f"{name}_valid", valid)
+            set_fields(self, **{f"{name}_valid": valid})
             if valid is not None:
                 cube = np.where(valid, cube, cube.dtype.type(0))
             if self.check_finite:
                 check_values(cube, name)
-            object.__setattr__(self, name, np.ascontiguousarray(cube, dtype=dtype))
+            set_fields(self, **{name: np.ascontiguousarray(cube, dtype=dtype)})
 
     @property
     def dtype(self) -> np.dtype[Any]:

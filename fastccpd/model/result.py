@@ -21,7 +21,8 @@ class Status(Enum):
     MAX_ITERATIONS = "stopped: the iteration limit is reached"
     TIME_LIMIT = "stopped: the time limit is reached"
     CALLBACK = "stopped: the callback asked for it"
-    NOT_FINITE = "failed: the cost is not finite at the starting point"
+    NOT_FINITE = "failed: the images, the cost or the result hold values that are not finite"
+    ERROR = "failed: an error ended it"
 
     @property
     def converged(self):
@@ -235,3 +236,35 @@ class FusionResult:
     def __repr__(self):
         size = "×".join(map(str, self.shape)) + (f", mean of {self.combined} starts" if self.combined > 1 else "")
         return f"<FusionResult {self.method}: {size}, cost {self.cost:.6g}, {self.n_iter} iterations, {self.status}>"
+
+
+@dataclass(frozen=True, eq=False)
+class FailedFusion:
+    """What `fuse_many` gives in place of a result, with on_error="keep", where there is an error.
+
+    Attributes
+    ----------
+    error : Exception
+        What `fuse_many` would have raised; its sentence names the pair.
+    status : Status
+        `Status.ERROR`.
+    converged : bool
+        False.
+
+    Examples
+    --------
+    >>> import fastccpd
+    >>> (failed,) = fastccpd.fuse_many(["no pair"], on_error="keep")
+    >>> failed.converged, str(failed.error)
+    (False, 'pairs[0]: got str; (hsi, msi) or (hsi, msi, degradation) is needed')
+    """
+
+    error: Exception
+    status: Status = Status.ERROR
+
+    @property
+    def converged(self) -> bool:
+        return self.status.converged
+
+    def __repr__(self):
+        return f"<FailedFusion {type(self.error).__name__}: {self.error}>"

@@ -54,6 +54,7 @@ from .scenes import (
     check_rows_and_columns_are_alike,
     check_size_one_axes,
     check_units_do_not_matter,
+    check_units_far_from_one,
 )
 from .stopping import (
     check_callback_can_stop,
@@ -99,6 +100,7 @@ CHECKS: list[Callable] = [
     check_rank_one,
     check_flat_and_dark_scenes,
     check_units_do_not_matter,
+    check_units_far_from_one,
     check_order_of_msi_bands_does_not_matter,
     check_rows_and_columns_are_alike,
     check_clean_images_are_explained,

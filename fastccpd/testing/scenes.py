@@ -74,6 +74,21 @@ def check_units_do_not_matter(method):
 
 
 @checked
+def check_units_far_from_one(method):
+    """In units in which squares or cubes of the values leave the dtype's range, it is the same image still."""
+    *images, degradation = small_case(noise=0.05)
+    for dtype, units, allowed in ((np.float32, (1e-20, 1e20), 1e-2), (np.float64, (1e-145, 1e145), 1e-6)):
+        expected = run(method, (*(image.astype(dtype) for image in images), degradation))
+        for unit in units:
+            result = run(method, (*((image * unit).astype(dtype) for image in images), degradation))
+            what = f"{np.dtype(dtype)} data times {unit:g}"
+            require(0.0 < result.cost < np.inf, f"{what} have a cost of {result.cost}")
+            require(result.status is expected.status, f"{what} end with: {result.status}")
+            apart = distance(result.sri / unit, expected.sri)
+            require(apart < allowed, f"{what} change the image by {apart:.1e} of it")
+
+
+@checked
 def check_order_of_msi_bands_does_not_matter(method):
     """The MSI's bands, and the rows of PM with them, may come in any order."""
     hsi, msi, degradation = small_case(noise=0.05)

@@ -1,0 +1,92 @@
+"""What is not finite, in the images or in a result, is a status: no exception, no warning, never converged."""
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from fastccpd import Status, fuse, methods
+from fastccpd.methods import Method, Solution
+from fastccpd.model.problem import Factors, Maps
+from fastccpd.model.result import Trace
+from fastccpd.testing import small_case, small_instance
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("which", [0, 1], ids=["hsi", "msi"])
+@pytest.mark.parametrize("name", methods.names())
+def test_images_that_are_not_finite_end_in_a_status_where_nobody_looked(name, which, value):
+    *images, degradation = small_case()
+    images[which][2, 3, 1] = value
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = fuse(*images, degradation, method=small_instance(name), check_finite=False)
+        assert result.status is Status.NOT_FINITE
+        assert not result.converged
+        assert result.sri.shape == degradation.sri_shape
+        assert not np.isfinite(result.sri).any()
+        assert (result.n_iter, len(result.trace)) == (0, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(Method):
+    """Gives what it is told to and calls it converged; the `good_from`-th start is the first without a flaw."""
+
+    flaw: str = "cost"
+    good_from: int = 10
+
+    has_starts: ClassVar[bool] = True
+    count: ClassVar[list] = []
+
+    def solve(self, problem, *, rng, callback=None, time_limit=None):
+        self.count.append(1)
+        flaw = self.flaw if len(self.count) < self.good_from else ""
+        I, J, K = problem.sri_shape
+        cost = np.nan if flaw == "cost" else float(len(self.count))
+        parts = {
+            "image": {"image": np.ones((I, J, K))},
+            "factors": {"factors": Factors(np.ones((I, 2)), np.ones((J, 2)), np.ones((K, 2)))},
+            "maps": {"maps": Maps(np.ones((I, J, 2)), np.ones((K, 2)))},
+        }
+        part = parts.get(self.flaw, parts["image"])
+        if flaw == "image":
+            part["image"][1, 2, 3] = np.inf
+        elif flaw == "factors":
+            part["factors"].C[1, 1] = np.nan
+        elif flaw == "maps":
+            part["maps"].Z[3, 4, 0] = -np.inf
+        trace = Trace()
+        trace.append_cost(cost, 0, 0.0)
+        return Solution(status=Status.COST_SETTLED, cost=cost, n_iter=0, trace=trace, **part)
+
+    def memory_needed(self, hsi_shape, msi_shape, dtype):
+        return 1
+
+
+@pytest.fixture(autouse=True)
+def from_the_first_start():
+    Broken.count.clear()
+
+
+@pytest.mark.parametrize("flaw", ["cost", "image", "factors", "maps"])
+def test_a_result_with_a_value_that_is_not_finite_is_never_converged(flaw):
+    result = fuse(*small_case(), method=Broken(flaw=flaw))
+    assert result.status is Status.NOT_FINITE
+    assert not result.converged
+
+
+@pytest.mark.parametrize("flaw", ["cost", "image", "factors"])
+@pytest.mark.parametrize("combine", ["best", "mean"])
+def test_starts_that_are_not_finite_have_no_part_in_the_result(flaw, combine):
+    result = fuse(*small_case(), method=Broken(flaw=flaw, good_from=3), starts=4, combine=combine)
+    assert result.status is Status.COST_SETTLED
+    assert result.cost == 3.0
+    assert len(result.start_costs) == 4
+    assert np.isfinite(result.sri).all()
+    assert result.combined == (2 if combine == "mean" else 1)
+
+
+def test_a_finite_result_keeps_its_status():
+    assert fuse(*small_case(), method=Broken(flaw="image", good_from=1)).status is Status.COST_SETTLED
