@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .api import fuse, fuse_many, load, memory_needed
     from .model.degradation import Degradation
     from .model.problem import Factors, Maps, Problem
-    from .model.result import FusionResult, Status
+    from .model.result import FailedFusion, FusionResult, Status
 
 # What is behind a name is imported when it is first asked for: importing the package costs little more than nothing.
 _HOMES = {

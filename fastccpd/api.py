@@ -1,34 +1,45 @@
-"""The front door: `fuse`, `fuse_many`, and what they will need."""
+"""The front door: `fuse`, `fuse_many`, `load`, and what a fusion will need."""
 
-import time
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
 from itertools import count, islice
-from typing import Any
 
 import numba
 import numpy as np
 
-from . import formats, machine, methods
-from .blas import one_blas_thread
+from . import formats, methods
 from .estimation import MapDecomposer
+from .fusion import checked_request, generator_of, method_of, run
 from .model import saving
-from .model.checks import as_choice, as_count, as_number, is_finite
-from .model.problem import Maps, Problem
-from .model.result import FailedFusion, FusionResult, Status, Trace
-from .solver.regularisers import Regulariser, as_regularisers
+from .model.checks import as_choice, as_count
+from .model.problem import Problem
+from .model.result import FailedFusion
 from .workers import Crew, worker_count
 
-# The generators of all starts are made before the first begins, which for so many takes a twentieth of a second.
-_MOST_STARTS = 1000
 
-
-def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, combine="best", init=None, rng=0,
-         max_iter=None, time_limit=None, threads=None, callback=None, check_finite=True, hsi_valid=None,
-         msi_valid=None, regularisers=(), **options):  # fmt: skip
+def fuse(
+    hsi,
+    msi,
+    degradation,
+    *,
+    method=methods.DEFAULT,
+    rank=None,
+    starts=1,
+    combine="best",
+    init=None,
+    rng=0,
+    max_iter=None,
+    time_limit=None,
+    threads=None,
+    callback=None,
+    check_finite=True,
+    hsi_valid=None,
+    msi_valid=None,
+    regularisers=(),
+    **options,
+):
     """Fuse a hyperspectral and a multispectral image of one scene into one that is sharp in both.
 
     Parameters
@@ -84,19 +95,44 @@ def fuse(hsi, msi, degradation, *, method=methods.DEFAULT, rank=None, starts=1, 
     >>> bool(np.allclose(result.sri, scene, atol=1e-4))
     True
     """
-    order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
-                   combine=combine, regularisers=regularisers)  # fmt: skip
+    request = checked_request(
+        method,
+        options,
+        rank=rank,
+        max_iter=max_iter,
+        starts=starts,
+        init=init,
+        time_limit=time_limit,
+        combine=combine,
+        regularisers=regularisers,
+    )
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: got {type(callback).__name__}; a callable is needed")
-    generator, seed = _generator(rng)
+    generator, seed = generator_of(rng)
     with _threads(threads):
         problem = Problem(hsi, msi, degradation, check_finite, hsi_valid, msi_valid)
-        return _fused(order, problem, generator.spawn(order.starts), seed, callback)
+        return run(request, problem, generator.spawn(request.starts), seed, callback)
 
 
-def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=methods.DEFAULT, rank=None, starts=1,
-              combine="best", init=None, rng=0, max_iter=None, time_limit=None, check_finite=True,
-              regularisers=(), on_error="raise", **options):  # fmt: skip
+def fuse_many(
+    pairs,
+    degradation=None,
+    *,
+    workers=None,
+    progress=None,
+    method=methods.DEFAULT,
+    rank=None,
+    starts=1,
+    combine="best",
+    init=None,
+    rng=0,
+    max_iter=None,
+    time_limit=None,
+    check_finite=True,
+    regularisers=(),
+    on_error="raise",
+    **options,
+):
     """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
 
     Parameters
@@ -137,25 +173,34 @@ def fuse_many(pairs, degradation=None, *, workers=None, progress=None, method=me
         raise TypeError(f"{name}: a mask belongs to one pair; give the pair as a dict with hsi, msi and {name}")
     for name in {"callback", "threads"} & options.keys():
         raise TypeError(f"{name}: fuse_many runs in processes of one thread, which take none; use fuse")
-    order = _order(method, options, rank=rank, max_iter=max_iter, starts=starts, init=init, time_limit=time_limit,
-                   combine=combine, regularisers=regularisers)  # fmt: skip
-    _generator(rng)
+    request = checked_request(
+        method,
+        options,
+        rank=rank,
+        max_iter=max_iter,
+        starts=starts,
+        init=init,
+        time_limit=time_limit,
+        combine=combine,
+        regularisers=regularisers,
+    )
+    generator_of(rng)
     keep = as_choice(on_error, "on_error", ("raise", "keep")) == "keep"
     total = len(pairs) if hasattr(pairs, "__len__") else None
 
-    def request(pair):
-        generator, seed = _generator(rng)
-        return order, _problem_of(pair, degradation, check_finite), generator.spawn(order.starts), seed
+    def task_of(pair):
+        generator, seed = generator_of(rng)
+        return request, _problem_of(pair, degradation, check_finite), generator.spawn(request.starts), seed
 
-    return _in_order(iter(pairs), request, worker_count(workers), keep, progress, total)
+    return _in_order(iter(pairs), task_of, worker_count(workers), keep, progress, total)
 
 
-def _in_order(pairs, request, workers, keep, progress, total):
+def _in_order(pairs, task_of, workers, keep, progress, total):
     """The results; for each worker one pair waits beside the one that is being worked on."""
     waiting = deque()
     with Crew(f"{__name__}:_answer", workers) as crew:
         for done in count():
-            waiting.extend(_begun(crew, request, pair) for pair in islice(pairs, 2 * workers - len(waiting)))
+            waiting.extend(_begun(crew, task_of, pair) for pair in islice(pairs, 2 * workers - len(waiting)))
             if not waiting:
                 return
             try:
@@ -170,19 +215,19 @@ def _in_order(pairs, request, workers, keep, progress, total):
             yield result
 
 
-def _begun(crew, request, pair):
+def _begun(crew, task_of, pair):
     """A future of the result; a pair that is refused fails in its turn, after the results before it."""
     try:
-        return crew.submit(request(pair))
+        return crew.submit(task_of(pair))
     except Exception as error:
         refused = Future()
         refused.set_exception(error)
         return refused
 
 
-def _answer(request):
+def _answer(task):
     """What a worker of `fuse_many` does."""
-    return _fused(*request)
+    return run(*task)
 
 
 def _problem_of(pair, degradation, check_finite):
@@ -210,139 +255,6 @@ def _named(name):
         named = type(error)(f"{name}: {error}")
         named.__notes__ = getattr(error, "__notes__", [])
         raise named from None
-
-
-@dataclass(frozen=True)
-class _Order:
-    """How to fuse, checked; of what, is the problem."""
-
-    method: methods.Method
-    starts: int
-    init: Any
-    time_limit: float | None
-    combine: str
-    regularisers: tuple[Regulariser, ...]
-
-
-def _order(method, options, *, rank, max_iter, starts, init, time_limit, combine, regularisers):
-    chosen = _method(method, options, rank=rank, max_iter=max_iter)
-    starts = as_count(starts, "starts", most=_MOST_STARTS)
-    if starts > 1 and not chosen.has_starts:
-        raise TypeError(f"starts: {chosen.name!r} has no random start, so it cannot use more than one")
-    if init is not None and not chosen.takes_init:
-        raise TypeError(f"init: {chosen.name!r} cannot use a given start")
-    if init is not None and starts > 1:
-        raise ValueError(f"starts: got {starts} beside init; a given start is one start")
-    regularisers = as_regularisers(regularisers)
-    if regularisers and not chosen.takes_regularisers:
-        able = ", ".join(other for other in methods.names() if methods.get(other).takes_regularisers)
-        raise TypeError(f"regularisers: {chosen.name!r} cannot use them; {able} can")
-    if time_limit is not None:
-        time_limit = as_number(time_limit, "time_limit", finite=False)
-    return _Order(chosen, starts, init, time_limit, as_choice(combine, "combine", ("best", "mean")), regularisers)
-
-
-def _fused(order, problem, generators, seed, callback=None):
-    """The best result of one run for each generator, or with the mean of their images."""
-    chosen = order.method
-    for name in ("hsi_valid", "msi_valid"):
-        if getattr(problem, name) is not None and not chosen.takes_gaps:
-            able = ", ".join(other for other in methods.names() if methods.get(other).takes_gaps)
-            raise TypeError(f"{name}: {chosen.name!r} cannot leave data out; {able} can")
-    _check_memory(chosen, problem)
-    _check_rank(chosen, problem.sri_shape)
-    began = time.perf_counter()
-
-    def left():
-        return None if order.time_limit is None else max(0.0, order.time_limit - (time.perf_counter() - began))
-
-    extra = {"init": order.init} if chosen.takes_init else {}
-    extra |= {"regularisers": order.regularisers} if chosen.takes_regularisers else {}
-    solutions, costs = [], []
-    with one_blas_thread() if chosen.same_bytes_on_any_threads else nullcontext():
-        if is_finite(problem.hsi) and is_finite(problem.msi):
-            prepared = chosen.prepare(problem, callback=callback, time_limit=left())
-        else:
-            prepared, generators = None, ()
-        for rng in generators:
-            solution = chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra)
-            costs.append(solution.cost)
-            solutions.append(_judged(solution))
-            if order.combine == "best":
-                solutions = [_best(solutions)]
-            # Maps are the same for every start.
-            if not solution.status.goes_on_to_next_start or solution.shown == "maps":
-                break
-    solutions = [solution for solution in solutions if solution.shown != "maps"] or solutions
-    best = _best(solutions) if solutions else _nothing(problem)
-    result = FusionResult(
-        status=best.status,
-        cost=best.cost,
-        n_iter=best.n_iter,
-        trace=best.trace,
-        seconds=time.perf_counter() - began,
-        method=chosen.name,
-        options=chosen.options(),
-        seed=seed,
-        provenance=_provenance(order, problem, numba.get_num_threads()),
-        dtype=problem.dtype,
-        known_factors=best.factors,
-        image=best.image,
-        start_costs=tuple(costs) or (best.cost,),
-        maps=best.maps,
-        uncertainty=best.uncertainty,
-        effective_rank=best.effective_rank,
-        noise=best.noise,
-        shown=best.shown,
-        stages=best.stages,
-        degradation=problem.degradation,
-        decomposer=best.decomposer,
-    )
-    usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE]
-    return _averaged(result, usable) if order.combine == "mean" and len(usable) > 1 else result
-
-
-def _best(solutions):
-    """The one of lowest cost among those that are finite, if any is; the first of equal ones.
-
-    Factors are shown only where their risk is lower than that of the maps, so they come before a start that shows maps.
-    """
-    usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE] or solutions
-    by_risk = [solution for solution in usable if solution.shown != "maps"] or usable
-    return min(by_risk, key=lambda solution: solution.cost)
-
-
-def _judged(solution):
-    """`solution`; not finite in any of its parts, it has no other status."""
-    parts = [solution.image, *(solution.factors or ())]
-    if solution.maps is not None:
-        parts += [solution.maps.Z, solution.maps.S]
-    if np.isfinite(solution.cost) and all(is_finite(part) for part in parts if part is not None):
-        return solution
-    return replace(solution, status=Status.NOT_FINITE)
-
-
-def _nothing(problem):
-    """What can be made of images that are not finite, by any method."""
-    I, J, K = problem.sri_shape
-    trace = Trace()
-    trace.append_cost(np.nan, 0, 0.0)
-    maps = Maps(np.full((I, J, 1), np.nan), np.ones((K, 1)))
-    return methods.Solution(status=Status.NOT_FINITE, cost=np.nan, n_iter=0, trace=trace, maps=maps)
-
-
-def _averaged(result, solutions):
-    """`result` with the mean image of all starts; their spread is its uncertainty where the method has none."""
-    mean, squares = np.zeros(result.shape), np.zeros(result.shape[:2])
-    for n, solution in enumerate(solutions, start=1):
-        image = replace(result, image=solution.image, maps=solution.maps, known_factors=solution.factors).sri
-        change = image - mean
-        mean += change / n
-        squares += np.square(change).mean(axis=2) * ((n - 1) / n)
-    spread = np.sqrt(squares / (len(solutions) - 1))
-    uncertainty = spread if result.uncertainty is None else result.uncertainty
-    mean = mean.astype(result.dtype)
-    return replace(result, image=mean, maps=None, uncertainty=uncertainty, combined=len(solutions), shown="image")
 
 
 def load(path):
@@ -403,7 +315,7 @@ def memory_needed(hsi, msi, *, method=methods.DEFAULT, rank=None, dtype=None, **
         dtype = np.float32 if given and all(d in (np.float16, np.float32) for d in given) else np.float64
     dtype = np.dtype(dtype)
     copied = (image.size for image in (hsi, msi) if hasattr(image, "dtype") and not _is_ready(image, dtype))
-    return _method(method, options, rank=rank).memory_needed(*shapes, dtype) + sum(copied) * dtype.itemsize
+    return method_of(method, options, rank=rank).memory_needed(*shapes, dtype) + sum(copied) * dtype.itemsize
 
 
 def _is_ready(image, dtype):
@@ -421,25 +333,6 @@ def _shape(image, name):
     return tuple(as_count(n, name) for n in shape)
 
 
-def _method(method, options, **common):
-    """The method object, with the common options that were given merged in."""
-    given = {name: value for name, value in common.items() if value is not None}
-    if isinstance(method, methods.Method):
-        if options or given:
-            names = ", ".join({**options, **given})
-            raise TypeError(f"{names}: set the options on the method object itself, or give the method by name")
-        return method
-    return methods.make(method, {**options, **given})
-
-
-def _generator(rng):
-    """A Generator, and what would make it again."""
-    if isinstance(rng, np.random.Generator):
-        return rng, rng.bit_generator.state
-    seed = as_count(rng, "rng", least=0)
-    return np.random.default_rng(seed), seed
-
-
 @contextmanager
 def _threads(threads):
     """Set Numba's thread count for this call, and put it back."""
@@ -450,41 +343,3 @@ def _threads(threads):
         yield
     finally:
         numba.set_num_threads(before)
-
-
-def _check_memory(method, problem):
-    of_images = problem.hsi.shape, problem.msi.shape, problem.dtype
-    needed, available = method.memory_needed(*of_images), machine.available_memory()
-    if available is None or needed <= available:
-        return
-    large, smaller = method.memory_is_for, "scene"
-    rank = getattr(method, "rank", None)
-    if isinstance(rank, int) and replace(method, rank=1).memory_needed(*of_images) < 0.5 * needed:
-        large, smaller = f"the rank of {rank}", "rank"
-    raise MemoryError(
-        f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, most of it for "
-        f"{large}, but {available / 1e9:.1f} GB are available; use a smaller {smaller}"
-    )
-
-
-def _check_rank(method, shape):
-    """Refuse a rank above that of every scene of this shape; a method's own default is always taken."""
-    rank, default = (getattr(options, "rank", None) for options in (method, type(method)))
-    if not (isinstance(rank, int) and isinstance(default, int)):
-        return
-    I, J, K = shape
-    most = max(default, min(I * J, I * K, J * K))
-    if rank > most:
-        raise ValueError(f"rank: got {rank}; at most {most} is needed, for no scene of {I}×{J}×{K} has a higher one")
-
-
-def _provenance(order, problem, threads):
-    return {
-        "versions": machine.versions_in_use(),
-        "threads": threads,
-        "hsi_shape": problem.hsi.shape,
-        "msi_shape": problem.msi.shape,
-        "dtype": problem.dtype.name,
-        "degradation": repr(problem.degradation),
-        "regularisers": [type(regulariser).__name__ for regulariser in order.regularisers],
-    }  # fmt: skip

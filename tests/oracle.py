@@ -122,6 +122,9 @@ class Pull:
     def __init__(self, weight):
         self.weight = weight
 
+    def __repr__(self):
+        return f"{type(self).__name__}({self.weight})"
+
     def value(self, v):
         return 0.5 * self.weight * float(np.sum((v - 1.0) ** 2))
 

@@ -16,6 +16,7 @@ FLOORS = [
     ["estimation"],
     ["workers"],
     ["methods"],
+    ["fusion"],
     ["api"],
     ["adapters", "rasters", "testing"],
     ["plots", "report", "experiments", "cli"],

@@ -6,15 +6,13 @@ as maps, it is made when they are first asked for.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
+from numpy.random import Generator
 
 from ..estimation.decomposition import Choice, MapDecomposer, may_be_chosen, risk_bound
 from ..model.checks import as_choice, set_fields
-from ..model.problem import Problem
 from ..model.types import Callback
-from ._staged import Prepared
 from .method import Solution, register
 from .nn_ccpd_auto import NNCCPDAuto
 from .tv_maps import maps_solution
@@ -51,12 +49,7 @@ class Auto(NNCCPDAuto):
         set_fields(self, show=as_choice(self.show, "show", ("best", "maps", "factors")))
 
     def solve(
-        self,
-        problem: Problem | Prepared,
-        *,
-        rng: np.random.Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
         start = rng.bit_generator.state

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import DTypeLike
 
 from ..estimation.decomposition import decompose_scene, misfits
 from ..model.checks import as_count, as_number, set_fields
-from ..model.problem import Problem
 from ..model.types import Callback
 from ._ccpd_nls import CoupledNLS
-from ._staged import Prepared, Staged
+from ._staged import Staged
 from .method import Solution, register
 from .nn_ccpd_nls import NNCCPDNLS
 
@@ -56,12 +56,7 @@ class NNCCPDAuto(Staged):
         set_fields(self, rank=rank, ridge=ridge, ftol=ftol)
 
     def solve(
-        self,
-        problem: Problem | Prepared,
-        *,
-        rng: np.random.Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
         if prepared.fit is None:

@@ -1,12 +1,13 @@
 """tv-maps: a few maps times a few spectra under total variation, every weight from the data."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from ..estimation import shown_cost
-from ..model.problem import Maps, Problem
+from ..model.problem import Maps
 from ..model.result import Status, Trace
 from ..model.types import Callback
 from ._staged import Prepared, Staged
@@ -31,12 +32,7 @@ class TVMaps(Staged):
     tells_uncertainty: ClassVar[bool] = True
 
     def solve(
-        self,
-        problem: Problem | Prepared,
-        *,
-        rng: np.random.Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         return maps_solution(self.prepare(problem, callback=callback, time_limit=time_limit))
 
