@@ -54,6 +54,7 @@ _FLOORS = ("adapters", "estimation", "imaging", "kernels", "methods", "plots", "
 __all__ = [
     "Degradation",
     "Factors",
+    "FailedFusion",
     "FusionResult",
     "Maps",
     "Problem",
