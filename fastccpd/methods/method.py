@@ -139,7 +139,7 @@ M = TypeVar("M", bound=Method)
 def memory_of_phases(*phases: int) -> int:
     """Bytes of phases that follow each other: the largest, and what the allocator keeps of the others.
 
-    Up to three quarters of the others were found to be kept, as long as their arrays are small.
+    Three quarters of the others, up to a limit, are above what was kept in all runs that were measured.
     """
     return max(phases) + min(3 * (sum(phases) - max(phases)) // 4, _KEPT_BY_ALLOCATOR)
 
