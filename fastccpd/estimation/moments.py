@@ -38,10 +38,16 @@ class Moments:
 
 
 def eigh_signed(matrix: Array) -> tuple[Array, Array]:
-    """`numpy.linalg.eigh`, each vector with its largest entry positive: their signs are LAPACK's whim otherwise."""
+    """`numpy.linalg.eigh` with signs of its own, which are LAPACK's whim otherwise.
+
+    Of each vector the last entry that is not small beside the largest one is positive.
+    """
     values, vectors = np.linalg.eigh(matrix)
-    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
-    return values, vectors * np.where(largest < 0.0, -1.0, 1.0)
+    sizes = np.abs(vectors)
+    marked = sizes >= 0.1 * sizes.max(axis=-2, keepdims=True)
+    last = vectors.shape[-2] - 1 - marked[..., ::-1, :].argmax(axis=-2)
+    deciding = np.take_along_axis(vectors, last[..., None, :], axis=-2)
+    return values, vectors * np.where(deciding < 0.0, -1.0, 1.0)
 
 
 def moments_of(image: Array, valid: Mask | None = None) -> Moments:

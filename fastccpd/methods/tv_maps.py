@@ -23,6 +23,11 @@ class TVMaps(Staged):
     spectra and their number are estimated, the weight is the one of least risk by Stein's unbiased estimate, and the
     blur may be any separable one. There is no random start.
 
+    Parameters
+    ----------
+    max_iter : int
+        Steps down the path of the weight, at most; the path has eleven.
+
     References
     ----------
     .. [1] Miguel Simões, José Bioucas-Dias, Luis B. Almeida, Jocelyn Chanussot: A Convex Formulation for Hyperspectral

@@ -56,8 +56,9 @@ print(memory("VmHWM") - before, fastccpd.memory_needed(*images[:2], method=metho
 def test_the_estimate_bounds_the_memory_of_a_process(method):
     sizes = ("512", "200", "8") if method in IN_PHASES else ("256", "100", "8")
     command = [sys.executable, "-c", CHILD, method, *sizes]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    for _ in range(2):  # the first one compiles kernels, which takes far more
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
     peak, estimate = map(int, done.stdout.split())
     assert peak <= estimate + COUNTING
     assert estimate <= 2.5 * peak + COUNTING
