@@ -1,45 +1,50 @@
 """The front door: `fuse`, `fuse_many`, `load`, and what a fusion will need."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count, islice
+from typing import Any
 
 import numba
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from . import formats, methods
 from .estimation import MapDecomposer
 from .fusion import checked_request, generator_of, method_of, run
 from .model import saving
 from .model.checks import as_choice, as_count
+from .model.degradation import Degradation
 from .model.problem import Problem
-from .model.result import FailedFusion
+from .model.result import FailedFusion, FusionResult
+from .model.types import Callback, Path
+from .solver.regularisers import Regulariser
 from .workers import Crew, worker_count
 
 
 def fuse(
-    hsi,
-    msi,
-    degradation,
+    hsi: ArrayLike,
+    msi: ArrayLike,
+    degradation: Degradation,
     *,
-    method=methods.DEFAULT,
-    rank=None,
-    starts=1,
-    combine="best",
-    init=None,
-    rng=0,
-    max_iter=None,
-    time_limit=None,
-    threads=None,
-    callback=None,
-    check_finite=True,
-    hsi_valid=None,
-    msi_valid=None,
-    regularisers=(),
-    **options,
-):
+    method: str | methods.Method = methods.DEFAULT,
+    rank: int | tuple[int, ...] | None = None,
+    starts: int = 1,
+    combine: str = "best",
+    init: Any = None,
+    rng: int | np.random.Generator = 0,
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    callback: Callback | None = None,
+    check_finite: bool = True,
+    hsi_valid: ArrayLike | None = None,
+    msi_valid: ArrayLike | None = None,
+    regularisers: Sequence[Regulariser] = (),
+    **options: Any,
+) -> FusionResult:
     """Fuse a hyperspectral and a multispectral image of one scene into one that is sharp in both.
 
     Parameters
@@ -115,24 +120,24 @@ def fuse(
 
 
 def fuse_many(
-    pairs,
-    degradation=None,
+    pairs: Iterable[Any],
+    degradation: Degradation | None = None,
     *,
-    workers=None,
-    progress=None,
-    method=methods.DEFAULT,
-    rank=None,
-    starts=1,
-    combine="best",
-    init=None,
-    rng=0,
-    max_iter=None,
-    time_limit=None,
-    check_finite=True,
-    regularisers=(),
-    on_error="raise",
-    **options,
-):
+    workers: int | None = None,
+    progress: Callable[[int, int | None], Any] | None = None,
+    method: str | methods.Method = methods.DEFAULT,
+    rank: int | tuple[int, ...] | None = None,
+    starts: int = 1,
+    combine: str = "best",
+    init: Any = None,
+    rng: int | np.random.Generator = 0,
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+    check_finite: bool = True,
+    regularisers: Sequence[Regulariser] = (),
+    on_error: str = "raise",
+    **options: Any,
+) -> Iterator[FusionResult | FailedFusion]:
     """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
 
     Parameters
@@ -257,7 +262,7 @@ def _named(name):
         raise named from None
 
 
-def load(path):
+def load(path: Path) -> FusionResult:
     """A result that `FusionResult.save` wrote.
 
     Parameters
@@ -294,7 +299,15 @@ def load(path):
     return result
 
 
-def memory_needed(hsi, msi, *, method=methods.DEFAULT, rank=None, dtype=None, **options):
+def memory_needed(
+    hsi: Any,
+    msi: Any,
+    *,
+    method: str | methods.Method = methods.DEFAULT,
+    rank: int | tuple[int, ...] | None = None,
+    dtype: DTypeLike | None = None,
+    **options: Any,
+) -> int:
     """Bytes that `fuse` will allocate at most beside its input images and the rendered result.
 
     Parameters

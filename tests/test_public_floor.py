@@ -24,7 +24,6 @@ def functions_of(module):
 
 # Modules whose hints are still to come.
 WITHOUT_HINTS = {
-    "fastccpd.api",
     "fastccpd.imaging.formulas",
     "fastccpd.methods.b_scott",
     "fastccpd.methods.cbtd_apg",
@@ -32,7 +31,6 @@ WITHOUT_HINTS = {
     "fastccpd.methods.hysure",
     "fastccpd.methods.scott",
     "fastccpd.methods.stereo",
-    "fastccpd.model.result",
 }
 
 

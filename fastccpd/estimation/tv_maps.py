@@ -236,6 +236,8 @@ class _Fit:
 
     def _settle(self):
         """Go on with the chosen λ where its maps were still changing."""
+        if self.best is None:
+            return Status.MAX_ITERATIONS
         Z, (weight, chi2, dof, risk), change = self.best
         if change < SETTLED:
             return Status.COST_SETTLED

@@ -9,6 +9,7 @@ import numpy as np
 
 from .degradation import Degradation
 from .problem import Factors, Maps, as_part
+from .types import Callback, Part, Path
 
 
 class Status(Enum):
@@ -25,11 +26,11 @@ class Status(Enum):
     ERROR = "failed: an error ended it"
 
     @property
-    def converged(self):
+    def converged(self) -> bool:
         return self in (Status.GRADIENT_SMALL, Status.COST_SETTLED, Status.STEP_SMALL, Status.FINISHED)
 
     @property
-    def goes_on_to_next_start(self):
+    def goes_on_to_next_start(self) -> bool:
         """Whether further random starts make sense: not after a callback or the clock has called a halt."""
         return self not in (Status.CALLBACK, Status.TIME_LIMIT)
 
@@ -48,11 +49,11 @@ class Trace:
     cg_iterations: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
-    def append(self, **entry):
+    def append(self, **entry: float) -> None:
         for column in fields(self):
             getattr(self, column.name).append(entry[column.name])
 
-    def append_cost(self, cost, cg_iterations, seconds):
+    def append_cost(self, cost: float, cg_iterations: int, seconds: float) -> None:
         """An iteration of something without gradient or trust region."""
         self.append(
             cost=cost,
@@ -177,7 +178,7 @@ class FusionResult:
             self.decompose()
         return self.known_factors
 
-    def decompose(self, *, callback=None, time_limit=None) -> Factors | None:
+    def decompose(self, *, callback: Callback | None = None, time_limit: float | None = None) -> Factors | None:
         """The factors of this image: those that are known, or those that are made now, the same ones each time.
 
         Parameters
@@ -200,7 +201,7 @@ class FusionResult:
             self.stages = self.stages | {"decomposition": found}
         return found.factors
 
-    def render(self, rows=None, cols=None, bands=None) -> np.ndarray:
+    def render(self, rows: Part = None, cols: Part = None, bands: Part = None) -> np.ndarray:
         """A block of the super-resolution image.
 
         Parameters
@@ -216,7 +217,7 @@ class FusionResult:
             block = block[(slice(None),) * axis + (as_part(part),)]
         return np.ascontiguousarray(block)
 
-    def save(self, path, *, overwrite=False) -> None:
+    def save(self, path: Path, *, overwrite: bool = False) -> None:
         """Write this result to an npz file that `fastccpd.load` reads: maps or factors rather than pixels.
 
         Parameters
