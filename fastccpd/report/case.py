@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wa
         raise TypeError(f"result: got {type(result).__name__}; a FusionResult is needed")
     hsi, msi = as_cube(hsi, "hsi"), as_cube(msi, "msi")
     truth = None if truth is None else as_cube(truth, "truth")
-    named = {f"result ({result.method})": result}
+    named: dict[str, Any] = {f"result ({result.method})": result}
     for name, image in (estimates or {}).items():
         if name in (*named, "HSI", "MSI", "truth"):
             raise ValueError(f"estimates: got the name {name!r}, which the report has for another image; use another")
