@@ -3,6 +3,7 @@
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numba
 import numpy as np
@@ -77,7 +78,8 @@ def check_given_start(method):
         except TypeError:
             return
         raise AssertionError("a start is accepted by a method that says it cannot use one")
-    require(first.factors is not None, "the method takes factors as its start, but gives none")
+    if first.factors is None:
+        raise AssertionError("the method takes factors as its start, but gives none")
     again = run(method, case, init=first.factors)
     # Entries at zero are moved a little, so the first cost may be a little above the last one.
     require(again.cost <= 1.01 * first.cost, f"from a result of cost {first.cost:.6g} it went to {again.cost:.6g}")
@@ -97,7 +99,7 @@ def check_settings_are_left_alone(method):
     """The global random state, NumPy's error handling, the warning filters and Numba's threads are as before."""
 
     def settings():
-        state = np.random.get_state()  # noqa: NPY002 - the point is that nobody uses it
+        state: Any = np.random.get_state()  # noqa: NPY002 - the point is that nobody uses it
         return [(state[1].tobytes(), state[2:]), np.geterr(), list(warnings.filters), numba.get_num_threads()]
 
     run(method)  # a first run may import what it needs
