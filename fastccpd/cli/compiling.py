@@ -15,6 +15,7 @@ from .. import kernels, methods
 from ..api import fuse
 from ..imaging import degrade, preset, scenes
 from ..kernels import _jit
+from ..machine import kernel_cache
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def run(progress=None):
     -------
     Warmup
     """
-    cache = None if _jit.CACHE_DIRECTORY is None else str(_jit.CACHE_DIRECTORY)
+    cache = kernel_cache()
     began = time.perf_counter()
     if numba.config.DISABLE_JIT:
         return Warmup(0, 0, 0.0, cache)
