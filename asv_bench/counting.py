@@ -11,8 +11,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from fastccpd.kernels import _jit
-from fastccpd.kernels._lanes import LANES
+from fastccpd.kernels import jit
+from fastccpd.kernels.lanes import LANES
 
 
 class Work(NamedTuple):
@@ -85,12 +85,12 @@ def _function(kernel):
 @contextmanager
 def watching(see):
     """Within the context, every launch of a kernel is made by `see(launch, kernel, args, sharing)`."""
-    original = _jit.Kernel.__call__
-    _jit.Kernel.__call__ = lambda kernel, *args, **sharing: see(original, kernel, args, sharing)
+    original = jit.Kernel.__call__
+    jit.Kernel.__call__ = lambda kernel, *args, **sharing: see(original, kernel, args, sharing)
     try:
         yield
     finally:
-        _jit.Kernel.__call__ = original
+        jit.Kernel.__call__ = original
 
 
 def launches_of(run):

@@ -118,18 +118,18 @@ def versions():
 
 def kernel_cache():
     """The folder of the compiled kernels; None where nothing is kept."""
-    from .kernels import _jit
+    from .kernels import jit
 
-    return None if _jit.CACHE_DIRECTORY is None else str(_jit.CACHE_DIRECTORY)
+    return None if jit.CACHE_DIRECTORY is None else str(jit.CACHE_DIRECTORY)
 
 
 def threading_layer():
     """(threads, layer) of Numba; the layer is None where the JIT is off."""
     import numba
 
-    from .kernels import _jit
+    from .kernels import jit
 
-    return numba.config.NUMBA_NUM_THREADS, _jit.threading_layer()
+    return numba.config.NUMBA_NUM_THREADS, jit.threading_layer()
 
 
 def _version(package):

@@ -1,7 +1,7 @@
 """Many small Cholesky factorisations at once: one R x R block for each row of a factor.
 
 Blocks are interleaved: entry (r, s) of LANES blocks lies side by side, so that every scalar step of the textbook
-algorithm is one vector instruction, whatever R is (`_lanes.py`). While they are factored, at offset (r R + s) LANES;
+algorithm is one vector instruction, whatever R is (`lanes.py`). While they are factored, at offset (r R + s) LANES;
 kept are the lower triangles alone, row after row, (groups, triangle(R)*LANES), with reciprocal pivots on the diagonal.
 A group that has fewer rows is filled up with identity blocks.
 Rows may come in several stacks, such as the three factors of a model: no group straddles two of them, and `groups`
@@ -22,9 +22,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import aligned, as_real, check_out, deliver, readonly
-from ._jit import device, kernel, scratch
-from ._lanes import LANES, fill, load, multiply, multiply_add, negate, reciprocal_root, store
+from .arrays import aligned, as_real, check_out, deliver, readonly
+from .jit import device, kernel, scratch
+from .lanes import LANES, fill, load, multiply, multiply_add, negate, reciprocal_root, store
 
 # Columns whose sums stay in registers together: more would spill.
 _COLUMNS = 4

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from ._arrays import readonly
-from ._jit import device, kernel
-from ._simd import ADD, panel
+from .arrays import readonly
 from .gram import gramians
+from .jit import device, kernel
 from .jtj import nine_blocks
 from .operators import add_blocks, blocks_of
+from .simd import ADD, panel
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._arrays import aligned, as_real, check_factors, check_out, deliver, pad
-from ._jit import device, kernel
-from ._simd import STORE, panel
+from .arrays import aligned, as_real, check_factors, check_out, deliver, pad
+from .jit import device, kernel
+from .simd import STORE, panel
 
 
 @device

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._arrays import aligned, check_factors, check_three_outs, deliver, pad, readonly
-from ._jit import device, kernel
-from ._simd import ADD, STORE, panel
+from .arrays import aligned, check_factors, check_three_outs, deliver, pad, readonly
 from .gram import grams
+from .jit import device, kernel
+from .simd import ADD, STORE, panel
 
 
 @device

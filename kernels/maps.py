@@ -11,9 +11,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from ._arrays import readonly
-from ._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
-from ._jit import kernel
+from .arrays import readonly
+from .jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
+from .jit import kernel
 
 
 @kernel

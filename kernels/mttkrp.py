@@ -11,7 +11,7 @@ All three need only two small matrix products for each row i of the image, one r
     T = Y[i] C     M1 += T * A[i]     M0[i] = sum_j T[j] * B[j], or
     Z = Y[i]' B    M2 += Z * A[i]     M0[i] = sum_k Z[k] * C[k]
 
-and neither T nor Z leaves the registers: the sums on the right are the epilogues of the tiles (`_simd.py`). Columns j
+and neither T nor Z leaves the registers: the sums on the right are the epilogues of the tiles (`simd.py`). Columns j
 are taken in blocks, outermost, so that B's and M1's rows stay in the first-level cache while the rows i pass by.
 """
 
@@ -23,9 +23,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import aligned, check_factors, check_out, check_tensor, check_three_outs, deliver, readonly
-from ._jit import LEAST_PARALLEL_WORK, kernel
-from ._simd import DOT, SCALE, padded, panel
+from .arrays import aligned, check_factors, check_out, check_tensor, check_three_outs, deliver, readonly
+from .jit import LEAST_PARALLEL_WORK, kernel
+from .simd import DOT, SCALE, padded, panel
 
 COLUMN_BLOCK = 256
 MODE0, MODE1, MODE2 = 1, 2, 4

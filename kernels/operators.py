@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import aligned, as_real, check_out, deliver, pad, readonly
-from ._jit import device, kernel
-from ._simd import ADD, panel
+from .arrays import aligned, as_real, check_out, deliver, pad, readonly
+from .jit import device, kernel
+from .simd import ADD, panel
 
 ROWS = 16
 

@@ -11,9 +11,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._arrays import aligned, check_factors, check_out, check_tensor, deliver, pad, readonly
-from ._jit import device, kernel, scratch
-from ._simd import STORE, padded, panel
+from .arrays import aligned, check_factors, check_out, check_tensor, deliver, pad, readonly
+from .jit import device, kernel, scratch
+from .simd import STORE, padded, panel
 
 COLUMN_BLOCK = 64
 

@@ -12,10 +12,10 @@ import numpy as np
 from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
-from ._arrays import readonly
-from ._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
-from ._jit import device, kernel
-from ._lanes import LANES, fill, load, multiply_add, negate, store
+from .arrays import readonly
+from .jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
+from .jit import device, kernel
+from .lanes import LANES, fill, load, multiply_add, negate, store
 
 PIECE = 8192
 

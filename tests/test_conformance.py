@@ -115,10 +115,10 @@ def remembers(self, problem, **arguments):
 
 def sums_by_threads(self, problem):
     """Another image where a launch with little work is parallel, as of a sum in as many parts as there are threads."""
-    from fastccpd.kernels import _jit
+    from fastccpd.kernels import jit
 
-    shared = _jit.SharedWork()
-    _jit._nearly_nothing(np.zeros(2), work=1)
+    shared = jit.SharedWork()
+    jit.nearly_nothing(np.zeros(2), work=1)
     return Upsampled._image(self, problem) * (1 + 1e-15 * shared.launches)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from fastccpd.kernels._jit import sharing_all_work
+from fastccpd.kernels.jit import sharing_all_work
 from scenery import band_means, blur, low_rank_scene, observe, rsnr, small_case
 
 import fastccpd
@@ -359,8 +359,8 @@ def test_degenerate_data_end_with_a_status_and_finite_numbers():
 
 def test_importing_the_package_compiles_nothing_and_pulls_in_no_extra():
     script = (
-        "import sys, fastccpd; from fastccpd.kernels import _jit;"
+        "import sys, fastccpd; from fastccpd.kernels import jit;"
         "assert not any(m in sys.modules for m in ('matplotlib', 'skimage', 'tensorly', 'dask', 'rich'));"
-        "assert not any(k.serial.signatures for k in _jit.KERNELS)"
+        "assert not any(k.serial.signatures for k in jit.KERNELS)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from fastccpd.kernels import _jit
+from fastccpd.kernels import jit
 
 import fastccpd
 from fastccpd import Degradation, experiments, fuse, methods, report
@@ -120,13 +120,13 @@ class TestWhatAMethodNeeds:
 
     def test_kernels_run_where_the_class_says_so_and_nowhere_else(self, name, monkeypatch):
         launched = []
-        launch = _jit.Kernel.__call__
+        launch = jit.Kernel.__call__
 
         def counted(kernel, *arguments, **settings):
             launched.append(kernel)
             return launch(kernel, *arguments, **settings)
 
-        monkeypatch.setattr(_jit.Kernel, "__call__", counted)
+        monkeypatch.setattr(jit.Kernel, "__call__", counted)
         method = small_instance(name)
         method.solve(Problem(*small_case(noise=0.1)), rng=np.random.default_rng(0))
         assert bool(launched) == method.uses_kernels

@@ -14,7 +14,7 @@ import numpy as np
 from .. import kernels, methods
 from ..api import fuse
 from ..imaging import degrade, preset, scenes
-from ..kernels import _jit
+from ..kernels import jit
 from ..machine import kernel_cache
 
 
@@ -44,14 +44,14 @@ def run(progress=None):
     if numba.config.DISABLE_JIT:
         return Warmup(0, 0, 0.0, cache)
     steps = [lambda dtype=dtype: _use_all(dtype) for dtype in (np.float64, np.float32)]
-    steps += [lambda kernel=kernel: _compile_twin(kernel) for kernel in _jit.KERNELS]
+    steps += [lambda kernel=kernel: _compile_twin(kernel) for kernel in jit.KERNELS]
     for done, step in enumerate(steps):
         if progress is not None:
             progress(done, len(steps))
         step()
     if progress is not None:
         progress(len(steps), len(steps))
-    twins = {id(twin): twin for kernel in _jit.KERNELS for twin in (kernel.serial, kernel.parallel)}.values()
+    twins = {id(twin): twin for kernel in jit.KERNELS for twin in (kernel.serial, kernel.parallel)}.values()
     loaded = sum(sum(twin.stats.cache_hits.values()) for twin in twins)
     routines = sum(len(twin.signatures) for twin in twins)
     return Warmup(routines, routines - loaded, time.perf_counter() - began, cache)
@@ -73,7 +73,7 @@ def _use_all(dtype):
     kernels.jtj_apply(factors, factors)
     kernels.residual_norm2(hsi, factors)
     kernels.operator_apply(degradation.P1, np.ones((scene.shape[0], 3), dtype))
-    _jit._nearly_nothing(np.zeros(2))
+    jit.nearly_nothing(np.zeros(2))
 
 
 def _compile_twin(kernel):

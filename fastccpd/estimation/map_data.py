@@ -9,8 +9,8 @@ Missing data have no part in it: every pixel has the Gramian R'R of the bands th
 
 import numpy as np
 
-from ..kernels._arrays import readonly
-from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
+from ..kernels.arrays import readonly
+from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.maps import along, curvature, diagonal_curvature
 from ..kernels.vectors import dot
 from ..model.degradation import Degradation

@@ -30,8 +30,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels._arrays import readonly
-from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
+from ..kernels.arrays import readonly
+from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.maps import edge_weights
 from ..kernels.vectors import dot
 from ..model.problem import Maps, Problem

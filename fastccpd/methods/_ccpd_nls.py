@@ -8,9 +8,9 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..kernels._simd import padded
 from ..kernels.block_cholesky import triangle
 from ..kernels.mttkrp import blocks_for
+from ..kernels.simd import padded
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.problem import Problem
 from ..model.result import Status, Trace

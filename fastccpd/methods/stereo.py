@@ -26,8 +26,8 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import block_cholesky, block_solve, mttkrp, residual_norm2
-from ..kernels._simd import padded
 from ..kernels.mttkrp import blocks_for
+from ..kernels.simd import padded
 from ..model.checks import as_count, as_number, set_fields
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Problem

@@ -23,11 +23,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..kernels._arrays import aligned, readonly
-from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
-from ..kernels._simd import padded
+from ..kernels.arrays import aligned, readonly
 from ..kernels.block_cholesky import factor_scaled_blocks, groups_of, room, solve_blocks
 from ..kernels.coupled import Operators, gradient, hessian, see
+from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
+from ..kernels.simd import padded
 from ..model.checks import as_choice, as_count, as_number
 from ..model.problem import Factors, Problem
 from .misfit import Misfit

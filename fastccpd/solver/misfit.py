@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels._arrays import aligned, readonly
-from ..kernels._jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
-from ..kernels._simd import padded
+from ..kernels.arrays import aligned, readonly
+from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.mttkrp import Scratch, mttkrp_into
 from ..kernels.reconstruct import residual_norm2_of, transposed
+from ..kernels.simd import padded
 from ..kernels.vectors import dot
 from ..model.types import Array, Mask
 from .terms import Term

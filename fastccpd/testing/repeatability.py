@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from ..kernels._jit import sharing_all_work
+from ..kernels.jit import sharing_all_work
 from ..model.problem import Factors
 from .cases import small_case
 from .running import checked, require, run, same_bytes

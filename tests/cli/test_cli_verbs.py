@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from fastccpd.kernels import _jit
+from fastccpd.kernels import jit
 from pair_files import SHAPE, SUFFIXES, UTM_33, grid, pair, write_pair
 
 import fastccpd
@@ -424,11 +424,11 @@ class TestMethods:
         assert refused(capsys, "methods", "hysur").startswith("method: got 'hysur'; did you mean 'hysure'?")
 
 
-@pytest.mark.skipif(_jit.CACHE_DIRECTORY is None, reason="the kernel cache is turned off")
+@pytest.mark.skipif(jit.CACHE_DIRECTORY is None, reason="the kernel cache is turned off")
 def test_after_a_warmup_nothing_is_compiled(tmp_path):
     """On a copy of the cache that the other tests have filled, so that not all has to be compiled once more."""
     cache = tmp_path / "cache"
-    shutil.copytree(_jit.CACHE_DIRECTORY, cache / _jit.CACHE_DIRECTORY.name)
+    shutil.copytree(jit.CACHE_DIRECTORY, cache / jit.CACHE_DIRECTORY.name)
     environment = {"NUMBA_CACHE_DIR": str(cache), "FASTCCPD_DATA": ""}
     warm = process("warmup", "--json", env=environment, cwd=tmp_path)
     assert warm.returncode == 0, warm.stderr

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import oracle
 import pytest
-from fastccpd.kernels import _jit
+from fastccpd.kernels import jit
 from scenery import band_means, blur, noisy_salinas, observe
 
 from fastccpd import Degradation, Problem, Status
@@ -233,7 +233,7 @@ def test_a_fit_that_is_out_of_time_ends_at_the_first_strength():
 
 
 def test_a_fit_is_the_same_bytes_on_any_number_of_threads_and_leaves_its_inputs_alone(monkeypatch):
-    monkeypatch.setattr(_jit, "_LAUNCHES_WORTH", 0)
+    monkeypatch.setattr(jit, "_LAUNCHES_WORTH", 0)
     _, problem = observed(0, shape=(96, 80, 36))
     noise = known_noise(problem)
     given = [a.tobytes() for a in (problem.hsi, problem.msi, noise.hsi, noise.msi)]

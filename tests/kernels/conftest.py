@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fastccpd.kernels import _jit
+from fastccpd.kernels import jit
 from scipy import sparse
 
 from fastccpd import kernels
@@ -20,7 +20,7 @@ def fresh(arg):
 def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     """Run every kernel through the package's own front doors."""
     from fastccpd.kernels import maps, vectors
-    from fastccpd.kernels._arrays import readonly
+    from fastccpd.kernels.arrays import readonly
     from scenery import small_case
 
     from fastccpd import Problem
@@ -54,7 +54,7 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     objective = CoupledCPD.of_problem(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)
     _, g = objective.cost_and_gradient(rng.random(objective.shape))
     objective.hessp(objective.precondition(g))
-    _jit._nearly_nothing(np.zeros(3))
+    jit.nearly_nothing(np.zeros(3))
 
 
 @pytest.fixture(name="fresh", scope="session")
@@ -66,16 +66,16 @@ def fresh_fixture():
 def launches():
     """A list of (kernel, args before the call), at least one for each kernel and dtype."""
     recorded = []
-    original = _jit.Kernel.__call__
+    original = jit.Kernel.__call__
 
     def record(self, *args, **sharing):
         recorded.append((self, [fresh(arg) for arg in args]))
         return original(self, *args, **sharing)
 
-    _jit.Kernel.__call__ = record
+    jit.Kernel.__call__ = record
     try:
         drive(np.float64)
         drive(np.float32)
     finally:
-        _jit.Kernel.__call__ = original
+        jit.Kernel.__call__ = original
     return recorded

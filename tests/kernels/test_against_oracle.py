@@ -7,7 +7,7 @@ import numpy as np
 import oracle
 import pytest
 from fastccpd.kernels import maps, vectors
-from fastccpd.kernels._arrays import readonly
+from fastccpd.kernels.arrays import readonly
 from scipy import sparse
 
 from fastccpd import kernels

@@ -14,18 +14,18 @@ pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing 
 PROBE = """
 import json, numpy as np
 import fastccpd.kernels as kernels
-from fastccpd.kernels import _jit
+from fastccpd.kernels import jit
 rng = np.random.default_rng(0)
 factors = [rng.random((n, 9)) for n in (6, 5, 4)]
 kernels.gram(factors[0])
-grams = next(k for k in _jit.KERNELS if k.__name__ == "grams")
-nothing = _jit._nearly_nothing
+grams = next(k for k in jit.KERNELS if k.__name__ == "grams")
+nothing = jit.nearly_nothing
 nothing.parallel(np.zeros(2)); nothing.serial(np.zeros(2))
 print(json.dumps({
     "gram": float(kernels.gram(factors[0])[0, 0] - (factors[0][:, 0] ** 2).sum()),
     "hits": sum(grams.serial.stats.cache_hits.values()),
     "twin_hits": [sum(t.stats.cache_hits.values()) for t in (nothing.serial, nothing.parallel)],
-    "directory": str(_jit.CACHE_DIRECTORY),
+    "directory": str(jit.CACHE_DIRECTORY),
 }))
 """
 
@@ -56,7 +56,7 @@ def test_twins_keep_their_own_code_in_the_cache(warm):
     base, first = warm
     launches_threads = {}
     for twin in ("serial", "parallel"):
-        (file,) = Path(first["directory"]).rglob(f"*_nearly_nothing_{twin}*.nbc")
+        (file,) = Path(first["directory"]).rglob(f"*nearly_nothing_{twin}*.nbc")
         launches_threads[twin] = b"parallel_for" in file.read_bytes()
     assert launches_threads == {"serial": False, "parallel": True}
     assert probe(base)["twin_hits"] == [1, 1]

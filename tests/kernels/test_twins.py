@@ -7,7 +7,7 @@ import sys
 import numba
 import numpy as np
 import pytest
-from fastccpd.kernels import _jit, _simd
+from fastccpd.kernels import jit, simd
 
 JIT_ON = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT or numba.config.BOUNDSCHECK), reason="compares code as users run it"
@@ -27,7 +27,7 @@ def replay(fresh):
 
 
 def test_every_kernel_is_launched_by_the_front_doors(launches):
-    assert {kernel.__name__ for kernel, _ in launches} == {kernel.__name__ for kernel in _jit.KERNELS}
+    assert {kernel.__name__ for kernel, _ in launches} == {kernel.__name__ for kernel in jit.KERNELS}
 
 
 @JIT_ON
@@ -86,12 +86,12 @@ def test_kernels_do_not_write_beyond_their_outputs(launches):
 
 @JIT_ON
 def test_each_kernel_compiles_once_for_each_dtype(launches):
-    for kernel in _jit.KERNELS:
+    for kernel in jit.KERNELS:
         assert 1 <= len(kernel.serial.signatures) <= 2, (kernel, kernel.serial.signatures)
 
 
 def test_kernels_document_their_shapes_and_take_no_liberties_with_nan():
-    for kernel in _jit.KERNELS:
+    for kernel in jit.KERNELS:
         lines = [line.strip() for line in kernel.__doc__.splitlines() if line.strip()]
         assert lines[0].endswith((".", ":")), kernel
         assert "->" in lines[1], f"{kernel}: the second line of its docstring gives its shapes"
@@ -102,10 +102,10 @@ def test_kernels_document_their_shapes_and_take_no_liberties_with_nan():
 @JIT_ON
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypatch):
-    launch = _jit._Launch()
+    launch = jit._Launch()
     launch.seconds = 0.0
-    monkeypatch.setattr(_jit, "_launch", launch)
-    kernel, ran = _jit._nearly_nothing, []
+    monkeypatch.setattr(jit, "_launch", launch)
+    kernel, ran = jit.nearly_nothing, []
     monkeypatch.setattr(kernel, "serial", lambda *args: ran.append("serial"))
     monkeypatch.setattr(kernel, "parallel", lambda *args: ran.append("parallel"))
 
@@ -130,16 +130,16 @@ def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypa
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_within_the_block_little_work_is_shared_and_outside_it_is_not():
     def launches(**sharing):
-        shared = _jit.SharedWork()
+        shared = jit.SharedWork()
         counts = np.zeros(2)
-        _jit._nearly_nothing(counts, **sharing)
+        jit.nearly_nothing(counts, **sharing)
         assert (counts == 1).all()
         return shared.launches
 
     assert launches(work=1) == 0
-    with _jit.sharing_all_work() as outer:
+    with jit.sharing_all_work() as outer:
         assert launches(work=1) == 1
-        with _jit.sharing_all_work():
+        with jit.sharing_all_work():
             assert launches(work=1, least=1e9) == 1
         assert launches(work=1) == 1
         assert launches() == 0  # what names no work is serial
@@ -157,7 +157,7 @@ def reaches_a_tile(function, seen=()):
     function = getattr(function, "py_func", function)
     known = function.__globals__
     called = [known[name] for name in function.__code__.co_names if name in known]
-    if any(thing is _simd.panel for thing in called):
+    if any(thing is simd.panel for thing in called):
         return True
     helpers = [thing for thing in called if hasattr(getattr(thing, "py_func", thing), "__code__")]
     return any(reaches_a_tile(helper, (*seen, function)) for helper in helpers if helper not in seen)
@@ -165,16 +165,16 @@ def reaches_a_tile(function, seen=()):
 
 def test_a_kernel_says_that_it_uses_tiles_if_and_only_if_it_does():
     """One that forgets it is compiled without them: the first process that calls it before any other is aborted."""
-    by_code = {kernel.__name__ for kernel in _jit.KERNELS if reaches_a_tile(kernel.serial)}
-    assert by_code == {kernel.__name__ for kernel in _jit.KERNELS if kernel.uses_tiles}
+    by_code = {kernel.__name__ for kernel in jit.KERNELS if reaches_a_tile(kernel.serial)}
+    assert by_code == {kernel.__name__ for kernel in jit.KERNELS if kernel.uses_tiles}
     assert {"hessian", "mttkrp_add"} < by_code
 
 
 HAMMER = """
 import threading, numpy as np, numba
 from fastccpd import kernels
-from fastccpd.kernels import _jit
-_jit._LAUNCHES_WORTH = 0
+from fastccpd.kernels import jit
+jit._LAUNCHES_WORTH = 0
 rng = np.random.default_rng(0)
 Y = rng.random((200, 150, 8)); factors = [rng.random((n, 32)) for n in Y.shape]
 expected = b"".join(m.tobytes() for m in kernels.mttkrp_all(Y, factors))
@@ -203,8 +203,8 @@ def test_eight_python_threads_may_call_a_kernel_at_once(layer):
 FORK = """
 import os, numpy as np
 from fastccpd import kernels
-from fastccpd.kernels import _jit
-_jit._LAUNCHES_WORTH = 0
+from fastccpd.kernels import jit
+jit._LAUNCHES_WORTH = 0
 rng = np.random.default_rng(0)
 Y = rng.random((200, 150, 8)); factors = [rng.random((n, 32)) for n in Y.shape]
 expected = kernels.mttkrp_all(Y, factors)[2].tobytes()

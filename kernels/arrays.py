@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._jit import ALIGNMENT
-from ._simd import padded
+from .jit import ALIGNMENT
+from .simd import padded
 
 
 def aligned(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:

@@ -29,7 +29,7 @@ from numba import types
 from numba.core import cgutils
 from numpy.typing import DTypeLike
 
-from ._jit import before_first_use, callback, device, intrinsic
+from .jit import before_first_use, callback, device, intrinsic
 
 
 def _cpu_has(feature):

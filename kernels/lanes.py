@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import models, register_model
 
-from ._jit import intrinsic
+from .jit import intrinsic
 
 LANES = 8
 

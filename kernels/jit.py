@@ -165,7 +165,7 @@ class _Launch:
             times = []
             for _ in range(21):
                 start = time.perf_counter()
-                _nearly_nothing.parallel(counts)
+                nearly_nothing.parallel(counts)
                 times.append(time.perf_counter() - start)
             self.seconds = sorted(times)[len(times) // 2]
         return work > _LAUNCHES_WORTH * self.seconds * _SERIAL_FLOPS_PER_SECOND
@@ -331,7 +331,7 @@ CACHE_DIRECTORY = _cache_directory()
 
 
 @kernel
-def _nearly_nothing(counts):
+def nearly_nothing(counts):
     """Count launches.
 
     (n)->(n)
@@ -345,5 +345,5 @@ def threading_layer():
     """The name of Numba's threading layer, which shows in the first launch; None where the JIT is off."""
     if numba.config.DISABLE_JIT:
         return None
-    _nearly_nothing.parallel(np.zeros(2))
+    nearly_nothing.parallel(np.zeros(2))
     return numba.threading_layer()
