@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, cast
 
 import numpy as np
@@ -19,20 +19,18 @@ from ..solver.coupled_cpd import CURVATURES, CoupledCPD
 from ..solver.misfit import SLAB
 from ..solver.regularisers import Regulariser, Ridge, Smoothness, Subspace, as_regularisers
 from ..solver.starts import given_start, own_scale, random_start
-from ..solver.trust_region import Options, minimize
-from .method import Method, Solution
+from ..solver.trust_region import Options, Rules, minimize
+from .method import Compiled, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoupledNLS(Method):
+class CoupledNLS(Compiled, Rules):
     """Coupled CP decomposition by nonlinear least squares, with the trust-region solver of `fastccpd.solver`.
 
     Parameters
     ----------
     rank : int
         The number R of rank-one terms.
-    step : {"steihaug", "dogleg"}
-        The step rule. "steihaug" needs many times fewer Hessian products than "dogleg", the paper's.
     curvature : {"positive", "gauss-newton"}
         "positive" adds the cheap positive part of the true Hessian, "gauss-newton" (the paper's) does not.
     ridge : float
@@ -45,62 +43,30 @@ class CoupledNLS(Method):
         How many singular vectors E has.
     weights : (float, float)
         Of the HSI's and of the MSI's misfit.
-    max_iter : int
-        Outer iterations at most; 400 outlast the stopping rules below on every scene tried (100 to 340 were needed).
-    gtol : float
-        Stop at ‖g‖ ≤ gtol ‖g₀‖; small, because the cost settles first.
-    ftol : float
-        Stop when five iterations in a row gain less than ftol of the cost each; less than any metric sees. One such
-        iteration proves nothing: the radius may just have shrunk, or the path may cross a plateau.
-    xtol : float
-        Stop when a step is shorter than xtol of x: rounding decides from there on.
-    radius0 : float, optional
-        First radius; None is the length of the preconditioned gradient (steihaug), 0.3 ‖x₀‖ (dogleg).
-    eta : float
-        Least ρ, the achieved part of the predicted decrease, of an accepted step; tiny, since any true decrease is
-        progress.
-    pcg_max_iter : int
-        CG steps at most in an iteration; beyond 30 the directions have lost their conjugacy.
-    pcg_rtol : float
-        The largest forcing term; 0.3 takes half the H products of 0.1 to the same cost on noisy scenes. Late, it falls
-        as 2 sqrt(‖g‖/‖g₀‖), for fast final convergence where the model fits exactly.
+    **rules
+        As of `fastccpd.solver.Rules`.
     """
 
     rank: int = 30
-    step: str = Options.step
     curvature: str = "positive"
     ridge: float = 0.0
     smoothness: tuple[float, float, float] = (0.0, 0.0, 0.0)
     subspace: float = 0.0
     subspace_rank: int = 4
     weights: tuple[float, float] = (1.0, 1.0)
-    max_iter: int = Options.max_iter
-    gtol: float = Options.gtol
-    ftol: float = Options.ftol
-    xtol: float = Options.xtol
-    radius0: float | None = Options.radius0
-    eta: float = Options.eta
-    pcg_max_iter: int = Options.pcg_max_iter
-    pcg_rtol: float = Options.pcg_rtol
 
     has_starts: ClassVar[bool] = True
     takes_init: ClassVar[bool] = True
     takes_regularisers: ClassVar[bool] = True
-    takes_gaps: ClassVar[bool] = True
-    uses_kernels: ClassVar[bool] = True
-    same_bytes_on_any_threads: ClassVar[bool] = True
     memory_is_for: ClassVar[str] = "factors in float64"
 
     def __post_init__(self):
-        self._solver_options(None)
+        super().__post_init__()
         as_choice(self.curvature, "curvature", CURVATURES)
-        # Plain numbers, whatever was given: options go through JSON.
-        for name in ("rank", "subspace_rank", "max_iter", "pcg_max_iter"):
-            set_fields(self, **{name: as_count(getattr(self, name), name, least=0 if name == "max_iter" else 1)})
-        for name in ("ridge", "subspace", "gtol", "ftol", "xtol", "eta", "pcg_rtol"):
+        for name in ("rank", "subspace_rank"):
+            set_fields(self, **{name: as_count(getattr(self, name), name)})
+        for name in ("ridge", "subspace"):
             set_fields(self, **{name: as_number(getattr(self, name), name)})
-        if self.radius0 is not None:
-            set_fields(self, radius0=as_number(self.radius0, "radius0", above=True))
         weights = _numbers(self.weights, "weights", "two numbers, for HSI and MSI,", 2)
         smoothness = _numbers(self.smoothness, "smoothness", "three numbers, for rows, columns and bands,", 3)
         if not any(weights):
@@ -108,8 +74,7 @@ class CoupledNLS(Method):
         set_fields(self, weights=weights, smoothness=smoothness)
 
     def _solver_options(self, time_limit):
-        shared = {name: getattr(self, name) for name in Options.__dataclass_fields__ if name != "max_seconds"}
-        return Options(**shared, max_seconds=time_limit)
+        return Options(**{rule.name: getattr(self, rule.name) for rule in fields(Rules)}, max_seconds=time_limit)
 
     @property
     def parametrisation(self) -> str | tuple[str, ...]:

@@ -11,14 +11,14 @@ from ..estimation import MapFit, Noise, Subspace, fit_maps, noise_of, subspace_o
 from ..model.checks import as_count, is_finite, set_fields
 from ..model.problem import Problem
 from ..model.types import Callback
-from .method import Method
+from .method import Compiled
 
 # Stacks of P maps on the fine grid that the maps stage holds at its peak, in float64.
 _STACKS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged(Method):
+class Staged(Compiled):
     """A method that begins with noise → subspace → tv-maps, made once.
 
     Parameters
@@ -30,9 +30,6 @@ class Staged(Method):
     max_iter: int = 400
 
     nonnegative: ClassVar[bool] = True
-    takes_gaps: ClassVar[bool] = True
-    uses_kernels: ClassVar[bool] = True
-    same_bytes_on_any_threads: ClassVar[bool] = True
     memory_is_for: ClassVar[str] = "maps in float64"
 
     def __post_init__(self):

@@ -17,6 +17,8 @@ from .method import Method
 class Option:
     """An option of a method.
 
+    What a person needs to know of it, and no more.
+
     Attributes
     ----------
     name : str
@@ -69,7 +71,7 @@ def options(cls: type[Method]) -> dict[str, Option]:
     Returns
     -------
     dict of str to Option
-        In the order of the class; the text nearest to the class counts.
+        Its own first, then those of its bases; the text nearest to the class counts.
 
     Examples
     --------
@@ -81,7 +83,8 @@ def options(cls: type[Method]) -> dict[str, Option]:
     known = {}
     for base in reversed(cls.__mro__):
         known |= entries(sections(base.__doc__).get("Parameters", ""))
-    return {field.name: Option(field.name, field.default, *known.get(field.name, ())) for field in fields(cls)}
+    defaults = {field.name: field.default for field in fields(cls)}
+    return {name: Option(name, defaults[name], *known.get(name, ())) for name in cls.option_names()}
 
 
 def entries(section: str) -> dict[str, tuple[str, str]]:

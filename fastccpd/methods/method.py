@@ -130,7 +130,21 @@ class Method:
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        return tuple(f.name for f in fields(cls))
+        """The names of its options: its own first, then those of its bases."""
+
+        def distance(name):
+            return max(n for n, base in enumerate(cls.__mro__) if name in getattr(base, "__dataclass_fields__", ()))
+
+        return tuple(sorted((f.name for f in fields(cls)), key=distance))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled(Method):
+    """The base of the methods that are made of our kernels: bytes that do not depend on threads, and gaps."""
+
+    takes_gaps: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
+    same_bytes_on_any_threads: ClassVar[bool] = True
 
 
 M = TypeVar("M", bound=Method)

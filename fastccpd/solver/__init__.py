@@ -5,7 +5,7 @@ from .objective import Objective
 from .parametrisation import PARAMETRISATIONS, Parametrisation
 from .regularisers import Regulariser, Ridge, Smoothness, Subspace
 from .terms import Term, terms_of
-from .trust_region import Options, State, minimize
+from .trust_region import Options, Rules, State, minimize
 
 __all__ = [
     "PARAMETRISATIONS",
@@ -15,6 +15,7 @@ __all__ = [
     "Parametrisation",
     "Regulariser",
     "Ridge",
+    "Rules",
     "Smoothness",
     "State",
     "Subspace",

@@ -21,6 +21,9 @@ import numpy as np
 from ..kernels.vectors import advance, dot, turn
 from .objective import Vector
 
+# A vector times H, or times M⁻¹.
+Product = Callable[[Vector], Vector]
+
 
 @dataclass(frozen=True)
 class Step:
@@ -38,15 +41,7 @@ def predicted_decrease(g: Vector, p: Vector, Hp: Vector) -> float:
     return -(dot(g, p) + 0.5 * dot(p, Hp))
 
 
-def steihaug(
-    g: Vector,
-    hessp: Callable[[Vector], Vector],
-    precondition: Callable[[Vector], Vector],
-    *,
-    radius: float,
-    max_iter: int,
-    rtol: float,
-) -> Step:
+def steihaug(g: Vector, hessp: Product, precondition: Product, *, radius: float, max_iter: int, rtol: float) -> Step:
     """Minimise the model within ‖p‖_M ≤ radius; with an infinite radius, plain truncated PCG."""
     p, r, d = np.zeros(g.shape), np.array(g, np.float64, order="C"), np.zeros(g.shape)
     y = precondition(r)  # r is the model's gradient, g + H p

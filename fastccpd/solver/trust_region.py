@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.vectors import dot
-from ..model.checks import as_choice, as_count, as_number, check_members
+from ..model.checks import as_choice, as_count, as_number, check_members, set_fields
 from ..model.result import Status, Trace
 from .objective import Objective, Vector
-from .pcg import Step, boundary, predicted_decrease, steihaug
+from .pcg import Product, Step, boundary, predicted_decrease, steihaug
 
 STEPS = ("steihaug", "dogleg")
 
@@ -41,8 +41,8 @@ _SMALLEST_RADIUS = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """How to minimise: each default with its reason.
+class Rules:
+    """How to step and when to stop: each default with its reason.
 
     Parameters
     ----------
@@ -67,8 +67,6 @@ class Options:
     pcg_rtol : float
         The largest forcing term, below 1; 0.3 takes half the H products of 0.1 to the same cost on noisy scenes. Late,
         it falls as 2 sqrt(‖g‖/‖g₀‖), for fast final convergence where the model fits exactly.
-    max_seconds : float, optional
-        When to stop.
     """
 
     step: str = "steihaug"
@@ -80,19 +78,37 @@ class Options:
     eta: float = 1e-4
     pcg_max_iter: int = 30
     pcg_rtol: float = 0.3
-    max_seconds: float | None = None
 
     def __post_init__(self):
         as_choice(self.step, "step", STEPS)
-        as_count(self.max_iter, "max_iter", least=0)
-        as_count(self.pcg_max_iter, "pcg_max_iter")
+        # Plain numbers, whatever was given: options go through JSON.
+        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
+        set_fields(self, pcg_max_iter=as_count(self.pcg_max_iter, "pcg_max_iter"))
         for name in ("gtol", "ftol", "xtol"):
-            as_number(getattr(self, name), name)
+            set_fields(self, **{name: as_number(getattr(self, name), name)})
         # From one on no step is good enough, or every step is: a run would end where it began.
         for name in ("eta", "pcg_rtol"):
-            as_number(getattr(self, name), name, below=1.0)
+            set_fields(self, **{name: as_number(getattr(self, name), name, below=1.0)})
         if self.radius0 is not None:
-            as_number(self.radius0, "radius0", above=True, below=_LARGEST_RADIUS)
+            set_fields(self, radius0=as_number(self.radius0, "radius0", above=True, below=_LARGEST_RADIUS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Rules):
+    """The rules of a run, and its time.
+
+    Parameters
+    ----------
+    max_seconds : float, optional
+        When to stop.
+    **rules
+        As of `Rules`.
+    """
+
+    max_seconds: float | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
         if self.max_seconds is not None:
             as_number(self.max_seconds, "max_seconds", finite=False)
 
@@ -288,15 +304,7 @@ def _find_step(objective, g, state, norm, options):
     return rule(g, objective.hessp, objective.precondition, **limits)
 
 
-def dogleg(
-    g: Vector,
-    hessp: Callable[[Vector], Vector],
-    precondition: Callable[[Vector], Vector],
-    *,
-    radius: float,
-    max_iter: int,
-    rtol: float,
-) -> Step:
+def dogleg(g: Vector, hessp: Product, precondition: Product, *, radius: float, max_iter: int, rtol: float) -> Step:
     """The paper's step: from the Cauchy point towards the PCG-Newton point, ‖p‖ ≤ radius."""
     newton = steihaug(g, hessp, precondition, radius=np.inf, max_iter=max_iter, rtol=rtol)
     Hg = hessp(g)
