@@ -1,6 +1,6 @@
 """The physics backwards, from the two images alone: noise, subspace, maps, decomposition, shift; how well all fits."""
 
-from .decomposition import Choice, Decomposition, MapDecomposer, decompose_maps, decompose_scene
+from .decomposition import Choice, Decomposition, Fitting, MapDecomposer, decompose_maps, decompose_scene
 from .fit import estimated_snr, relative_residual, shown_cost, snr_db
 from .noise import Noise, estimate_noise, noise_of
 from .shift import Shift, shift_by_images
@@ -10,6 +10,7 @@ from .tv_maps import MapFit, fit_maps
 __all__ = [
     "Choice",
     "Decomposition",
+    "Fitting",
     "MapDecomposer",
     "MapFit",
     "Noise",

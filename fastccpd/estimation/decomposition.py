@@ -106,14 +106,30 @@ class Choice:
     bound: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fitting:
+    """How factors are fitted; what the methods "nn-ccpd-auto" and "auto" let a user choose of it.
+
+    Attributes
+    ----------
+    rank : int
+    ridge : float
+        μ, for data divided by the scene's scale.
+    max_iter, ftol
+        As of `solver.Rules`.
+    """
+
+    rank: int = 30
+    ridge: float = 1e-3
+    max_iter: int = 400
+    ftol: float = 1e-2
+
+
 def decompose_maps(
     maps: Maps,
     degradation: Degradation,
+    fitting: Fitting | None = None,
     *,
-    rank: int = 30,
-    ridge: float = 1e-3,
-    max_iter: int = 400,
-    ftol: float = 1e-2,
     rng: np.random.Generator,
     callback: Callback | None = None,
     time_limit: float | None = None,
@@ -125,19 +141,15 @@ def decompose_maps(
     maps : Maps
     degradation : Degradation
         Its P1 and P2 are used.
-    rank : int
-    ridge : float
-        μ, for data divided by the scene's scale.
-    max_iter, ftol
-        As of `solver.Options`.
+    fitting : Fitting, optional
     rng : numpy.random.Generator
         Draws the start.
     callback : callable(Progress) -> bool, optional
     time_limit : float, optional
         Seconds.
     """
-    run = _Run(rank, max_iter, callback, time_limit)
-    factors = _of_maps(run, clean_problem(maps, degradation), ridge, ftol, rng)
+    run = _Run(fitting or Fitting(), callback, time_limit)
+    factors = _of_maps(run, clean_problem(maps, degradation), rng)
     return run.decomposition(factors, "maps")
 
 
@@ -150,7 +162,7 @@ class MapDecomposer:
     maps : Maps
     degradation : Degradation
     options : dict
-        Of `decompose_maps`.
+        Of its `Fitting`.
     start : dict
         The state of the bit generator that draws the start.
     """
@@ -163,9 +175,9 @@ class MapDecomposer:
     def __call__(self, *, callback: Callback | None = None, time_limit: float | None = None) -> Decomposition:
         bits = getattr(np.random, self.start["bit_generator"])()
         bits.state = self.start
-        given = self.options | {"rng": np.random.Generator(bits), "callback": callback, "time_limit": time_limit}
+        how = {"rng": np.random.Generator(bits), "callback": callback, "time_limit": time_limit}
         with one_blas_thread():
-            return decompose_maps(self.maps, self.degradation, **given)
+            return decompose_maps(self.maps, self.degradation, Fitting(**self.options), **how)
 
     def settings(self) -> dict[str, Any]:
         """What is no array."""
@@ -176,15 +188,12 @@ def decompose_scene(
     problem: Problem,
     noise: Noise,
     fit: MapFit,
+    fitting: Fitting | None = None,
     *,
-    rank: int = 30,
-    ridge: float = 1e-3,
-    max_iter: int = 400,
-    ftol: float = 1e-2,
     rng: np.random.Generator,
+    bound: float | None = None,
     callback: Callback | None = None,
     time_limit: float | None = None,
-    bound: float | None = None,
 ) -> Decomposition:
     """The `Decomposition` of maps, or of the images themselves where that has a lower risk than the maps.
 
@@ -194,12 +203,13 @@ def decompose_scene(
     noise : Noise
     fit : MapFit
         Its maps.
-    rank, ridge, max_iter, ftol, rng, callback, time_limit
+    fitting, rng, callback, time_limit
         As of `decompose_maps`.
     bound : float, optional
         The `risk_bound` of the problem, if it is known.
     """
-    run = _Run(rank, max_iter, callback, time_limit)
+    run = _Run(fitting or Fitting(), callback, time_limit)
+    rank, ftol = run.fitting.rank, run.fitting.ftol
     by_noise = [1.0 / float(np.mean(np.square(sigma))) for sigma in (noise.hsi_floored, noise.msi_floored)]
     dof = degrees_of_freedom(problem, rank)
 
@@ -213,7 +223,7 @@ def decompose_scene(
         chi2, risk = judged(factors)
         if risk < fit.risk or not run.status.goes_on_to_next_start:
             return run.decomposition(factors, "images", chi2, risk)
-    factors = _of_maps(run, clean_problem(fit.maps, problem.degradation), ridge, ftol, rng)
+    factors = _of_maps(run, clean_problem(fit.maps, problem.degradation), rng)
     bound = risk_bound(problem, noise, rank) if bound is None else bound
     if run.status.converged and bound < fit.risk:
         status = run.status
@@ -222,7 +232,7 @@ def decompose_scene(
         chi2, risk = judged(alone)
         if risk < fit.risk:
             if chi2 < _OVERESTIMATED * sum(problem.sizes):
-                alone = _refit_to_convergence(run, problem, alone, ftol)
+                alone = _refit_to_convergence(run, problem, alone)
                 chi2, risk = judged(alone)
             return run.decomposition(alone, "images", chi2, risk)
         if run.status.goes_on_to_next_start:
@@ -289,16 +299,16 @@ def _misfit(image, valid, factors):
     return float(sum(np.einsum("jk,jk->", row, row) for row in rows))
 
 
-def _of_maps(run, clean, ridge, ftol, rng):
-    start = random_start(clean, run.rank, "square", rng)
-    return run.fit(clean, start, ftol, [Ridge(ridge)] if ridge else ())
+def _of_maps(run, clean, rng):
+    start = random_start(clean, run.fitting.rank, "square", rng)
+    return run.fit(clean, start, run.fitting.ftol, [Ridge(run.fitting.ridge)] if run.fitting.ridge else ())
 
 
-def _refit_to_convergence(run, problem, factors, ftol):
+def _refit_to_convergence(run, problem, factors):
     """The factors of the images, which show far less noise than estimated, refitted with weights by what is left."""
     residuals = [misfit / size for misfit, size in zip(misfits(problem, factors), problem.sizes, strict=True)]
     weights = tuple(min(residuals) / residual if residual > 0.0 else 1.0 for residual in residuals)
-    return run.fit(problem, _from(factors, problem), min(ftol, Options.ftol), weights=weights)
+    return run.fit(problem, _from(factors, problem), min(run.fitting.ftol, Options.ftol), weights=weights)
 
 
 def _from(factors, problem):
@@ -310,8 +320,8 @@ class _Run:
 
     status: Status  # of the last fit
 
-    def __init__(self, rank, max_iter, callback, time_limit):
-        self.rank, self.max_iter = rank, max_iter
+    def __init__(self, fitting, callback, time_limit):
+        self.fitting = fitting
         self._callback, self._limit = callback, time_limit
         self._began = time.perf_counter()
         self.trace = Trace()
@@ -325,15 +335,17 @@ class _Run:
         return max(0, len(self.trace) - 1)
 
     def decomposition(self, factors, of, chi2=None, risk=None):
-        dof = float((sum(factors.shape) - 2) * self.rank)
+        dof = float((sum(factors.shape) - 2) * self.fitting.rank)
         return Decomposition(factors, of, chi2, dof, risk, self.status, self.trace, self.seconds)
 
     def fit(self, problem, x0, ftol, regularisers=(), weights=(1.0, 1.0)):
         """The factors of a problem from x0, in the iterations that are left."""
         scale = own_scale(problem)
-        objective = CoupledCPD.of_problem(problem, self.rank, "square", "positive", regularisers, weights, scale)
+        objective = CoupledCPD.of_problem(
+            problem, self.fitting.rank, "square", "positive", regularisers, weights, scale
+        )
         left = None if self._limit is None else max(0.0, self._limit - self.seconds)
-        options = Options(max_iter=self.max_iter - self.n_iter, ftol=ftol, max_seconds=left)
+        options = Options(max_iter=self.fitting.max_iter - self.n_iter, ftol=ftol, max_seconds=left)
         state = minimize(objective, x0, options, lambda state: self._goes_on(state, scale**2))
         self.status = cast(Status, state.status)  # a run that has ended says why
         return objective.factors(state.x)

@@ -5,7 +5,7 @@ noise → subspace → tv-maps → decomposition → choice. The first three are
 as maps, it is made when they are first asked for.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from numpy.random import Generator
@@ -83,5 +83,5 @@ class Auto(NNCCPDAuto):
         decomposer = None
         if prepared.fit is not None:
             maps, degradation = prepared.fit.maps, prepared.problem.degradation
-            decomposer = MapDecomposer(maps, degradation, self.decomposition_options(), start)
+            decomposer = MapDecomposer(maps, degradation, asdict(self.fitting()), start)
         return maps_solution(prepared, stages=stages, decomposer=decomposer)

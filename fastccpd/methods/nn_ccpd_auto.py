@@ -6,14 +6,14 @@ fitted to what is left, or to the images themselves where that has a lower estim
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
 
-from ..estimation.decomposition import decompose_scene, misfits
+from ..estimation.decomposition import Fitting, decompose_scene, misfits
 from ..model.checks import as_count, as_number, set_fields
 from ..model.types import Callback
 from ._ccpd_nls import CoupledNLS
@@ -63,16 +63,16 @@ class NNCCPDAuto(Staged):
             return self._of_what_is_not_finite(prepared, rng)
         return self._factors_solution(prepared, self._decomposed(prepared, rng, callback, time_limit))
 
-    def decomposition_options(self) -> dict[str, Any]:
+    def fitting(self) -> Fitting:
         """What `estimation.decompose_maps` takes of the options."""
-        return {"rank": self.rank, "ridge": self.ridge, "max_iter": self.max_iter, "ftol": self.ftol}
+        return Fitting(rank=self.rank, ridge=self.ridge, max_iter=self.max_iter, ftol=self.ftol)
 
     def _decomposed(self, prepared, rng, callback, time_limit, bound=None):
-        options: dict[str, Any] = self.decomposition_options() | {"bound": bound}
+        fitting = self.fitting()
         if not prepared.fit.status.goes_on_to_next_start:  # somebody, or the clock, has called a halt
-            options["max_iter"], callback = 0, None
-        problem, noise, fit = prepared.problem, prepared.noise, prepared.fit
-        return decompose_scene(problem, noise, fit, **options, rng=rng, callback=callback, time_limit=time_limit)
+            fitting, callback = replace(fitting, max_iter=0), None
+        stages = prepared.problem, prepared.noise, prepared.fit
+        return decompose_scene(*stages, fitting, rng=rng, bound=bound, callback=callback, time_limit=time_limit)
 
     def _factors_solution(self, prepared, found, **stages):
         """The `Solution` that shows the factors."""
