@@ -102,7 +102,6 @@ def fuse(
     """
     request = checked_request(
         method,
-        options,
         rank=rank,
         max_iter=max_iter,
         starts=starts,
@@ -110,6 +109,7 @@ def fuse(
         time_limit=time_limit,
         combine=combine,
         regularisers=regularisers,
+        **options,
     )
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: got {type(callback).__name__}; a callable is needed")
@@ -125,17 +125,10 @@ def fuse_many(
     *,
     workers: int | None = None,
     progress: Callable[[int, int | None], Any] | None = None,
-    method: str | methods.Method = methods.DEFAULT,
-    rank: int | tuple[int, ...] | None = None,
-    starts: int = 1,
-    combine: str = "best",
-    init: Any = None,
-    rng: int | np.random.Generator = 0,
-    max_iter: int | None = None,
-    time_limit: float | None = None,
-    check_finite: bool = True,
-    regularisers: Sequence[Regulariser] = (),
     on_error: str = "raise",
+    method: str | methods.Method = methods.DEFAULT,
+    rng: int | np.random.Generator = 0,
+    check_finite: bool = True,
     **options: Any,
 ) -> Iterator[FusionResult | FailedFusion]:
     """Fuse many pairs of images, one on each core: more a minute than one after the other on all cores.
@@ -152,11 +145,12 @@ def fuse_many(
         and ended with the last one, by an error, or when the iterator is closed. A callback cannot cross into them.
     progress : callable(done, total), optional
         Called after each result; `total` is None if `pairs` has no length.
-    method, rank, starts, combine, init, rng, max_iter, time_limit, check_finite, regularisers, **options
-        As of `fuse`, the same for every pair; `time_limit` is for one. Regularisers are pickled, so their class must be
-        one that another process can import.
     on_error : "raise" or "keep"
         Whether a pair that cannot be fused ends the batch, or has a `FailedFusion` in its place, with the error.
+    method, rng, check_finite, **options
+        As of `fuse` (rank, starts, combine, init, max_iter, time_limit, regularisers and the method's own), the same
+        for every pair; `time_limit` is for one. Regularisers are pickled, so their class must be one that another
+        process can import.
 
     Yields
     ------
@@ -167,10 +161,9 @@ def fuse_many(
     Examples
     --------
     >>> import numpy as np, fastccpd
-    >>> halves = np.kron(np.eye(4), [[0.5, 0.5]])
-    >>> bands = np.kron(np.eye(2), np.full((1, 3), 1 / 3))
-    >>> degradation = fastccpd.Degradation(P1=halves, P2=halves, PM=bands)
-    >>> pairs = [(np.full((4, 4, 6), level), np.full((8, 8, 2), level)) for level in (1.0, 2.0, 3.0)]
+    >>> from fastccpd.imaging import preset
+    >>> degradation = preset("stereo", (16, 16, 12), PM=np.kron(np.eye(2), np.full((1, 6), 1 / 6)))
+    >>> pairs = [(np.full((4, 4, 12), level), np.full((16, 16, 2), level)) for level in (1.0, 2.0, 3.0)]
     >>> [round(float(result.sri.mean())) for result in fastccpd.fuse_many(pairs, degradation, rank=1)]
     [1, 2, 3]
     """
@@ -178,17 +171,7 @@ def fuse_many(
         raise TypeError(f"{name}: a mask belongs to one pair; give the pair as a dict with hsi, msi and {name}")
     for name in {"callback", "threads"} & options.keys():
         raise TypeError(f"{name}: fuse_many runs in processes of one thread, which take none; use fuse")
-    request = checked_request(
-        method,
-        options,
-        rank=rank,
-        max_iter=max_iter,
-        starts=starts,
-        init=init,
-        time_limit=time_limit,
-        combine=combine,
-        regularisers=regularisers,
-    )
+    request = checked_request(method, **options)
     generator_of(rng)
     keep = as_choice(on_error, "on_error", ("raise", "keep")) == "keep"
     total = len(pairs) if hasattr(pairs, "__len__") else None

@@ -31,7 +31,18 @@ class Request:
     regularisers: tuple[Regulariser, ...]
 
 
-def checked_request(method, options, *, rank, max_iter, starts, init, time_limit, combine, regularisers):
+def checked_request(
+    method,
+    *,
+    rank=None,
+    max_iter=None,
+    starts=1,
+    init=None,
+    time_limit=None,
+    combine="best",
+    regularisers=(),
+    **options,
+):
     chosen = method_of(method, options, rank=rank, max_iter=max_iter)
     starts = as_count(starts, "starts", most=_MOST_STARTS)
     if starts > 1 and not chosen.has_starts:

@@ -6,12 +6,22 @@ An image (rows, columns, bands) with basis E (bands, L) has components (L, rows,
 import numpy as np
 from scipy import linalg
 
+from ..model.checks import as_number
+
 # The Gramian's rounding turns the weakest vector kept by eps·(σ_1/σ_R)², which moves the image by eps·σ_1/σ_R of its
 # size: 1e-11 at this σ_R/σ_1.
 _GRAMIAN_SUFFICES = 1e-5
 
 # Robust against single bright pixels and against noise, which a maximum is not.
 _QUANTILE = 0.999
+
+
+def check_dimension(rank, hsi):
+    """Refuse a subspace of more dimensions than the HSI has bands or pixels."""
+    rows, columns, bands = hsi.shape
+    most = min(bands, rows * columns)
+    if rank > most:
+        raise ValueError(f"rank: got {rank}; at most {most} is possible with this HSI")
 
 
 def leading_vectors(X, count):
@@ -41,6 +51,11 @@ def half_square(model, data):
     """½ ‖model − data‖²; `model` is overwritten."""
     model -= data
     return 0.5 * float(np.vdot(model, model))
+
+
+def as_scale(given):
+    """The option `scale`: a number above zero, or None."""
+    return None if given is None else as_number(given, "scale", above=True)
 
 
 def robust_maximum(*images):

@@ -29,7 +29,7 @@ import numpy as np
 
 from ..model.checks import as_count, as_number, set_fields
 from ._iteration import run
-from ._spectral import components, half_square, robust_maximum, spectra
+from ._spectral import as_scale, components, half_square, robust_maximum, spectra
 from .method import Method, Solution, register
 
 
@@ -92,8 +92,7 @@ class CBTDAPG(Method):
         for name in ("p", "q"):
             if getattr(self, name) > 2.0:
                 raise ValueError(f"{name}: got {getattr(self, name)!r}; a number of at most 2 is needed")
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
+        set_fields(self, scale=as_scale(self.scale))
 
     def solve(self, problem, *, rng, callback=None, time_limit=None):
         began = time.perf_counter()

@@ -32,7 +32,7 @@ from scipy import fft, linalg
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ._circular import circular_blur
 from ._iteration import finished
-from ._spectral import components, half_square, leading_vectors, robust_maximum, spectra
+from ._spectral import as_scale, check_dimension, components, half_square, leading_vectors, robust_maximum, spectra
 from .method import Method, memory_of_phases, register
 
 PRIORS = ("gaussian", "ml")
@@ -92,15 +92,13 @@ class FUSESylvester(Method):
         set_fields(self, rank=as_count(self.rank, "rank"))
         as_choice(self.prior, "prior", PRIORS)
         set_fields(self, precision=as_number(self.precision, "precision", above=True))
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
+        set_fields(self, scale=as_scale(self.scale))
 
     def solve(self, problem, *, rng=None, callback=None, time_limit=None):
         began = time.perf_counter()
         blur = circular_blur(problem.degradation)
+        check_dimension(self.rank, problem.hsi)
         I_H, J_H, K = problem.hsi.shape
-        if self.rank > min(K, I_H * J_H):
-            raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
         hsi, msi = (np.asarray(image, dtype=np.float64) for image in (problem.hsi, problem.msi))
         P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
 

@@ -28,7 +28,7 @@ from scipy import fft, linalg
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ._circular import circular_blur
 from ._iteration import run
-from ._spectral import components, half_square, leading_vectors, robust_maximum, spectra
+from ._spectral import as_scale, check_dimension, components, half_square, leading_vectors, robust_maximum, spectra
 from .method import Method, Solution, memory_of_phases, register
 
 BASES = ("vca", "svd")
@@ -88,23 +88,19 @@ class HySure(Method):
     needs_periodic_blur: ClassVar[bool] = True
 
     def __post_init__(self):
-        set_fields(self, rank=as_count(self.rank, "rank"))
         as_choice(self.basis, "basis", BASES)
-        set_fields(self, lambda_m=as_number(self.lambda_m, "lambda_m"))
-        set_fields(self, lambda_phi=as_number(self.lambda_phi, "lambda_phi"))
-        set_fields(self, mu=as_number(self.mu, "mu", above=True))
-        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
+        lambda_m, lambda_phi = as_number(self.lambda_m, "lambda_m"), as_number(self.lambda_phi, "lambda_phi")
+        set_fields(self, lambda_m=lambda_m, lambda_phi=lambda_phi, mu=as_number(self.mu, "mu", above=True))
+        max_iter = as_count(self.max_iter, "max_iter", least=0)
+        set_fields(self, rank=as_count(self.rank, "rank"), max_iter=max_iter)
+        set_fields(self, scale=as_scale(self.scale))
 
     def solve(self, problem, *, rng=None, callback=None, time_limit=None):
         began = time.perf_counter()
         blur = circular_blur(problem.degradation)
-        I_H, J_H, K = problem.hsi.shape
-        if self.rank > min(K, I_H * J_H):
-            raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
+        check_dimension(self.rank, problem.hsi)
         scale = self.scale or robust_maximum(problem.msi, problem.hsi)
-        E = self._subspace(np.divide(problem.hsi, scale, dtype=np.float64).reshape(-1, K))
+        E = self._subspace(np.divide(problem.hsi, scale, dtype=np.float64).reshape(-1, problem.hsi.shape[2]))
         admm = _ADMM(problem, blur, E, scale, self)
 
         limits = {"max_iter": self.max_iter, "began": began, "time_limit": time_limit}

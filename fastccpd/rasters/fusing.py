@@ -190,19 +190,9 @@ def fuse_files(
     stopped = []
     max_iter = getattr(chosen, "max_iter", None)
     with nullcontext(callback) if progress is None else progress(chosen.name, max_iter) as shown:
-        result = fuse(
-            cubes[0],
-            cubes[1],
-            degradation,
-            method=method,
-            starts=starts,
-            combine=combine,
-            rng=rng,
-            time_limit=time_limit,
-            threads=threads,
-            callback=None if shown is None else _remembering(shown, stopped),
-            **options,
-        )
+        called = None if shown is None else _remembering(shown, stopped)
+        how = {"starts": starts, "combine": combine, "rng": rng, "time_limit": time_limit, "threads": threads}
+        result = fuse(*cubes, degradation, method=method, callback=called, **how, **options)
     # Maps need no further starts.
     complete = result.converged and (len(result.start_costs) == starts or result.shown == "maps")
     measured = gaps.emptied(cubes[0], pair.missing_hsi), gaps.emptied(cubes[1], pair.missing_msi)

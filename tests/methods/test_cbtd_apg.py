@@ -6,7 +6,6 @@ from scenery import assert_memory_estimate_is_close, band_means, blur, noisy_sal
 
 from fastccpd import Degradation, Problem, Status
 from fastccpd.imaging import metrics
-from fastccpd.methods import get
 from fastccpd.methods.cbtd_apg import CBTDAPG, _Objective
 
 # Weights at which no term of the cost is small beside the others.
@@ -200,23 +199,6 @@ def test_scale_is_the_unit_in_which_the_weights_count():
 def test_options_out_of_range_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         CBTDAPG(**options)
-
-
-def test_it_is_registered_with_the_published_defaults():
-    assert get("cbtd-apg") is CBTDAPG
-    assert CBTDAPG().options() == {
-        "rank": 6,
-        "p": 0.5,
-        "q": 0.5,
-        "tau": 1.0,
-        "eps": 1e-3,
-        "lam": 0.8,
-        "theta": 1e-4,
-        "eta": 5e-3,
-        "max_iter": 300,
-        "tol": 1e-4,
-        "scale": None,
-    }
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -6,7 +6,6 @@ from scenery import assert_memory_estimate_is_close, band_means, blur, clean_ind
 
 from fastccpd import Degradation, Problem, Status, testing
 from fastccpd.imaging import metrics
-from fastccpd.methods import get
 from fastccpd.methods.hysure import HySure, vertices
 
 
@@ -208,19 +207,6 @@ def test_a_subspace_beyond_the_bands_is_refused():
 def test_options_out_of_range_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         HySure(**options)
-
-
-def test_it_is_registered_with_the_published_defaults():
-    assert get("hysure") is HySure
-    assert HySure().options() == {
-        "rank": 6,
-        "basis": "vca",
-        "lambda_m": 1.0,
-        "lambda_phi": 5e-4,
-        "mu": 0.05,
-        "max_iter": 200,
-        "scale": None,
-    }
 
 
 def test_the_svd_basis_keeps_to_the_suite_too():
