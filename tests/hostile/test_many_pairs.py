@@ -17,14 +17,14 @@ from fastccpd import FailedFusion, FusionResult, Status, fuse, fuse_many, worker
 QUICK = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 5}
 
 
-@pytest.fixture(scope="module")
-def pairs():
-    return [small_case(noise=0.02, seed=seed)[1:3] for seed in range(4)]
-
-
-@pytest.fixture(scope="module")
-def degradation():
+@pytest.fixture(scope="module", name="degradation")
+def the_degradation():
     return small_case()[3]
+
+
+@pytest.fixture(scope="module", name="pairs")
+def four_pairs():
+    return [small_case(noise=0.02, seed=seed)[1:3] for seed in range(4)]
 
 
 def test_a_bad_pair_is_kept_in_its_place(pairs, degradation):

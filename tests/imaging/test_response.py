@@ -193,15 +193,15 @@ def test_long_and_wide_files_say_the_same(tmp_path):
     np.testing.assert_allclose(PM.toarray(), response_from_table(second, UNSORTED).toarray())
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "a csv file with a header"),
-        ("band,wavelength_nm\n1,2,3\n", "rows differ in length"),
-        ("a,b\n1,2\n", "got columns a, b"),
-        ("wavelength_nm,B1\n1,high\n", "got 'high' among the numbers"),
-    ],
-)
+NO_RESPONSE = {
+    "": "a csv file with a header",
+    "band,wavelength_nm\n1,2,3\n": "rows differ in length",
+    "a,b\n1,2\n": "got columns a, b",
+    "wavelength_nm,B1\n1,high\n": "got 'high' among the numbers",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), NO_RESPONSE.items())
 def test_files_that_are_no_response_are_refused(tmp_path, text, message):
     path = tmp_path / "bad.csv"
     path.write_text(text, encoding="utf-8")
