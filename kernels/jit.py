@@ -53,6 +53,9 @@ _FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
 KERNELS = []
 
+# Whether there is a compiler: NUMBA_DISABLE_JIT=1 leaves plain Python.
+COMPILED = not numba.config.DISABLE_JIT
+
 # To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
 device: Any = numba.njit(**_FLAGS)
 intrinsic: Any = extending.intrinsic
@@ -253,7 +256,7 @@ class _ForgivingCache(FunctionCache):
 
 def _compile(function, twin, uses_tiles, *, parallel):
     """Compile one twin under a name of its own."""
-    if numba.config.DISABLE_JIT:
+    if not COMPILED:
         return function
     copy = _renamed(function, twin)
     dispatcher = numba.njit(parallel=parallel, **_FLAGS)(copy)
@@ -343,7 +346,7 @@ def nearly_nothing(counts):
 
 def threading_layer():
     """The name of Numba's threading layer, which shows in the first launch; None where the JIT is off."""
-    if numba.config.DISABLE_JIT:
+    if not COMPILED:
         return None
     nearly_nothing.parallel(np.zeros(2))
     return numba.threading_layer()

@@ -8,7 +8,6 @@ signatures. All of it goes to the kernel cache, where later processes find it.
 import time
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from .. import kernels, methods
@@ -41,7 +40,7 @@ def run(progress=None):
     """
     cache = kernel_cache()
     began = time.perf_counter()
-    if numba.config.DISABLE_JIT:
+    if not jit.COMPILED:
         return Warmup(0, 0, 0.0, cache)
     steps = [lambda dtype=dtype: _use_all(dtype) for dtype in (np.float64, np.float32)]
     steps += [lambda kernel=kernel: _compile_twin(kernel) for kernel in jit.KERNELS]

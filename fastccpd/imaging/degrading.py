@@ -11,6 +11,7 @@ from ..model.degradation import Degradation
 from .comparison import largest_magnitude, own_exponent
 
 if TYPE_CHECKING:
+    from ..model.problem import Maps
     from ..model.result import FusionResult
 
 # Noise is drawn, and norms are summed, this many values at a time.
@@ -21,7 +22,7 @@ _WIDEST = 100.0
 
 
 def degrade(
-    sri: "ArrayLike | FusionResult", degradation: Degradation
+    sri: "ArrayLike | FusionResult | Maps", degradation: Degradation
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """The hyperspectral and the multispectral image of a scene, without noise.
 
@@ -29,7 +30,7 @@ def degrade(
 
     Parameters
     ----------
-    sri : (I, J, K) array or FusionResult
+    sri : (I, J, K) array, FusionResult or Maps
         Any real dtype and layout; never modified. A result is rendered row by row, and never whole.
     degradation : Degradation
         The operators P1, P2 and PM.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -210,7 +210,7 @@ class FusionResult:
             None for a whole axis; of a single index the axis stays, of length 1.
         """
         if self.image is None:
-            source = self.maps if self.maps is not None else self.known_factors
+            source = cast(Maps | Factors, self.maps if self.maps is not None else self.known_factors)
             return source.render(rows, cols, bands, dtype=self.dtype)
         block = self.image
         for axis, part in enumerate((rows, cols, bands)):

@@ -184,15 +184,21 @@ def fuse_files(
     for name, image in (("hsi", pair.hsi), ("msi", pair.msi)):
         check_values(image.cube, name)
     shift = _shift(pair, degradation, remarks)
-    cubes = [image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi)]
+    cubes = tuple(image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi))
     if not fill_nodata:
         options |= {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
     stopped = []
     max_iter = getattr(chosen, "max_iter", None)
     with nullcontext(callback) if progress is None else progress(chosen.name, max_iter) as shown:
         called = None if shown is None else _remembering(shown, stopped)
-        how = {"starts": starts, "combine": combine, "rng": rng, "time_limit": time_limit, "threads": threads}
-        result = fuse(*cubes, degradation, method=method, callback=called, **how, **options)
+        how: dict[str, Any] = {
+            "starts": starts,
+            "combine": combine,
+            "rng": rng,
+            "time_limit": time_limit,
+            "threads": threads,
+        }
+        result = fuse(cubes[0], cubes[1], degradation, method=method, callback=called, **how, **options)
     # Maps need no further starts.
     complete = result.converged and (len(result.start_costs) == starts or result.shown == "maps")
     measured = gaps.emptied(cubes[0], pair.missing_hsi), gaps.emptied(cubes[1], pair.missing_msi)

@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from ..kernels.jit import sharing_all_work
+from ..kernels.jit import COMPILED, sharing_all_work
 from ..model.problem import Factors
 from .cases import small_case
 from .running import checked, require, run, same_bytes
@@ -23,7 +23,7 @@ def check_same_seed_gives_same_bytes(method):
     require(same_bytes(run(method, rng=np.random.default_rng(5)), expected), "a Generator gives another result")
     with sharing_all_work() as shared:
         require(same_bytes(run(method, rng=5), expected), "several threads give another result than one")
-    if method.uses_kernels and numba.get_num_threads() > 1 and not numba.config.DISABLE_JIT:
+    if method.uses_kernels and numba.get_num_threads() > 1 and COMPILED:
         require(shared.launches > 0, "uses_kernels is True, but no kernel was launched on several threads")
 
 

@@ -49,7 +49,8 @@ def briefly(method, iterations=_A_FEW):
 
 def run(method, case=None, **arguments):
     """The result of a brief run on `case`; its image is finite."""
-    result = fuse(*(case or small_case()), method=briefly(method), **arguments)
+    hsi, msi, degradation = case or small_case()
+    result = fuse(hsi, msi, degradation, method=briefly(method), **arguments)
     require(np.isfinite(result.sri).all(), "the image holds NaN or infinite values")
     return result
 
