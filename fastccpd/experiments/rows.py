@@ -9,13 +9,11 @@ import io
 import json
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 
 from ..imaging.metrics import usual_names
 from ..model.files import write_whole
-
-_TASK = ("scene", "snr", "run", "system", "method", "options", "tuned", "band")
+from ..rows import examined
 
 
 def read(path):
@@ -24,32 +22,21 @@ def read(path):
     Parameters
     ----------
     path : path
-        A file of JSON lines.
+        A file of JSON lines, compressed if its name ends in .gz; docs/rows.md says what a line holds.
 
     Returns
     -------
     list of dict
     """
-    rows = []
-    lines = Path(path).read_bytes().split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line) if line else None
-        except (ValueError, RecursionError):
-            if number == len(lines):
-                break
-            raise ValueError(f"{path}: line {number} is not JSON; remove it, and its row is computed again") from None
-        if line and not _is_row(row):
-            raise ValueError(f"{path}: line {number} is no row; remove it, and its row is computed again")
-        if line:
-            rows.append(row)
-    return rows
-
-
-def _is_row(row):
-    """Whether something read from JSON is the row of a task, or of one that failed."""
-    outcome = ("error",) if isinstance(row, dict) and "error" in row else ("metrics", "lee")
-    return isinstance(row, dict) and {*_TASK, *outcome} <= set(row) and isinstance(row["options"], dict)
+    found = []
+    for number, row, wrong in examined(path):
+        if wrong is None and row.get("kind") == "speed":
+            wrong = 'kind: got "speed"; "fusion" is needed'
+        if wrong is not None:
+            what = "not JSON" if wrong.startswith("not JSON") else f"no row ({wrong})"
+            raise ValueError(f"{path}: line {number} is {what}; remove it, and its row is computed again")
+        found.append(row)
+    return found
 
 
 @contextmanager
@@ -131,7 +118,7 @@ def _counting(rows, by, scores):
     best = {}
     tuned_systems = {row["system"] for row in rows if row["tuned"]}
     for row in rows:
-        if "error" in row:
+        if scores not in row:  # it failed, or its package knows no filter
             continue
         place = rank_of(row) if by == "rank" else row[by]
         if not row["tuned"]:
