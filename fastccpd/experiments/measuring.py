@@ -7,7 +7,7 @@ row comes out the same whenever, wherever and beside whatever it is computed.
 import base64
 import json
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,10 @@ class Task:
     band: int | None = None
     ratio: int = RATIO
     time_limit: float | None = None
+
+    def tuned_to(self, options):
+        """The same with other options, found with the truth known."""
+        return replace(self, options=options, tuned=True)
 
     def identity(self):
         """The same text for the same task, also after a passage through JSON."""
