@@ -18,8 +18,6 @@ from ..imaging import metrics
 from ..testing.scoring import as_read, scored
 from ..testing.simulating import simulated
 
-RATIO = 4
-
 
 @dataclass(frozen=True)
 class Task:
@@ -53,7 +51,7 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)
     tuned: bool = False
     band: int | None = None
-    ratio: int = RATIO
+    ratio: int = 4
     time_limit: float | None = None
 
     def tuned_to(self, options):
@@ -89,9 +87,9 @@ def measure(task):
     )
 
 
-def band_count(scene, ratio=RATIO):
+def band_count(scene):
     """How many bands a scene has."""
-    return simulated(scene, None, 0, ratio).truth.shape[2]
+    return simulated(scene, None, 0).truth.shape[2]
 
 
 def unpacked(packed):

@@ -91,10 +91,11 @@ def scenes(
     -------
     list of dict
     """
+    systems = chosen(methods)
     names = [name for name in scene_names() if name != "synthetic"] if scenes is None else list(scenes)
     for name in names:
-        simulated(name, None, 0, ratio)
-    return runner.run(_jobs(names, chosen(methods), draws, snr, tuned, ratio=ratio, time_limit=time_limit), file, **how)
+        simulated(name, None, 0, ratio)  # one that cannot be had is one error here, not one in each process
+    return runner.run(_jobs(names, systems, draws, snr, tuned, ratio=ratio, time_limit=time_limit), file, **how)
 
 
 def tasks(scene, systems, runs, snrs, **common):

@@ -1,8 +1,6 @@
 """Tasks into rows, over processes of one thread each, so that a killed run goes on where it stopped."""
 
 import queue
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from ..workers import Crew, worker_count
 from . import rows as rows_file
@@ -12,23 +10,15 @@ from .measuring import measure, task_of
 _AHEAD = 2
 
 
-@dataclass(eq=False)
 class Job:
     """Tasks of which some depend on the rows of others.
 
-    Attributes
-    ----------
-    batches : generator
-        Yields lists of tasks, and is sent their rows.
-    most : int
-        How many tasks it can come to.
-    asked : list of str
-        The identities of the tasks so far, in order.
+    `batches` is a generator that yields lists of tasks and is sent their rows; `most` says how many tasks it can come
+    to, `asked` has the identities of those so far, in order.
     """
 
-    batches: Iterator
-    most: int
-    asked: list = field(default_factory=list)
+    def __init__(self, batches, most):
+        self.batches, self.most, self.asked = batches, most, []
 
 
 def listed(tasks):

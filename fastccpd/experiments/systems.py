@@ -98,7 +98,7 @@ _ALL = {
             "lambda_phi": (5e-6, 5e-5, 5e-4, 2e-3, 0.01, 0.03, 0.06, 0.1, 0.2, 0.5, 1.0),
             "basis": ("vca", "svd"),
             "rank": (2, 4, 6, 8, 10, 13, 16, 20, 25),
-            "mu": (5e-4, 5e-3, 0.05, 0.5),
+            "mu": (5e-5, 5e-4, 5e-3, 0.05, 0.5, 5.0),
         },
         tensor=False,
     ),
@@ -107,7 +107,7 @@ _ALL = {
         "fuse-sylvester",
         {"rank": 6},
         knobs={
-            "precision": (1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0),
+            "precision": (1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
             "rank": (1, 2, 3, 4, 6, 8, 10, 13, 16, 20),
             "prior": ("gaussian", "ml"),
         },
@@ -205,6 +205,10 @@ SYSTEMS: Mapping[str, System] = {name: system for name, system in _ALL.items() i
 
 #: The names of those that the paper compares.
 PAPER = tuple(itertools.islice(SYSTEMS, 8))
+
+
+#: The names of those that are our own work, and no rivals.
+OWN = tuple(name for name in SYSTEMS if SYSTEMS[name].method in ("nn-ccpd-auto", "tv-maps", methods.DEFAULT))
 
 
 def named(name):

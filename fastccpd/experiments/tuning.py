@@ -5,6 +5,7 @@ rather than fine: the lists of values go over decades, and who is beaten at the 
 
     1. One knob after the other runs over all its values, the others staying where they are; the best stays.
     2. Round after round, each knob tries the values beside its own, until a whole round finds nothing better.
+    3. Once more from 1, until that finds nothing better either.
 
 It ends after `MOST` runs in any case. A setting is run once, on one image, and scored by its R-SNR; one that fails
 counts as worse than any other.
@@ -45,15 +46,27 @@ def search(system, score: float, most: int = MOST) -> Generator[list[Options], l
         The best setting; that of the system itself, if nothing was better.
     """
     walk = _Walk(system, score, most)
-    for knob, values in enumerate(walk.lists):
-        yield from walk.try_values(knob, range(len(values)))
+    yield from _until_nothing_is_better(walk, _all_values)
+    return walk.options(walk.place)
+
+
+def _until_nothing_is_better(walk, passing):
     moved = True
     while moved and walk.left:
         before = walk.place
-        for knob in range(len(walk.lists)):
-            yield from walk.try_values(knob, (walk.place[knob] - 1, walk.place[knob] + 1))
+        yield from passing(walk)
         moved = walk.place != before
-    return walk.options(walk.place)
+
+
+def _all_values(walk):
+    for knob, values in enumerate(walk.lists):
+        yield from walk.try_values(knob, range(len(values)))
+    yield from _until_nothing_is_better(walk, _values_beside)
+
+
+def _values_beside(walk):
+    for knob in range(len(walk.lists)):
+        yield from walk.try_values(knob, (walk.place[knob] - 1, walk.place[knob] + 1))
 
 
 def score_of(row):

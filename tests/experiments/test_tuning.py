@@ -123,10 +123,17 @@ class TestASearch:
         assert best["rank"] == 6
 
 
+def counted(**how):
+    """Rows of a small experiment, and what its progress was."""
+    counts = []
+    how["progress"] = lambda *count: counts.append(count)
+    return experiments.snr("synthetic", ("scott",), runs=2, snr=(5, 20), tuned=True, **how), counts
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     file = tmp_path_factory.mktemp("tuned") / "rows.jsonl"
-    return experiments.snr("synthetic", ("scott",), runs=2, snr=(5, 20), tuned=True, file=file), file
+    return counted(file=file)[0], file
 
 
 class TestAnExperiment:
@@ -149,16 +156,7 @@ class TestAnExperiment:
         for kept in (len(lines), len(lines) - 3, 2):
             again = tmp_path / f"{kept}.jsonl"
             again.write_text("".join(f"{line}\n" for line in lines[:kept]))
-            counts = []
-            resumed = experiments.snr(
-                "synthetic",
-                ("scott",),
-                runs=2,
-                snr=(5, 20),
-                tuned=True,
-                file=again,
-                progress=lambda *count, counts=counts: counts.append(count),
-            )
+            resumed, counts = counted(file=again)
             assert [row["metrics"] for row in resumed] == [row["metrics"] for row in made]
             assert len(counts) == len(lines) - kept + 1
             assert counts[-1] == (len(lines), len(lines))
@@ -166,18 +164,7 @@ class TestAnExperiment:
 
     def test_takes_rows_of_other_files_for_its_own(self, found):
         made, _ = found
-        counts = []
-        again = experiments.snr(
-            "synthetic",
-            ("scott",),
-            runs=2,
-            snr=(5, 20),
-            tuned=True,
-            known=made,
-            progress=lambda *count: counts.append(count),
-        )
-        assert again == made
-        assert counts == [(len(made), len(made))]
+        assert counted(known=made) == (made, [(len(made), len(made))])
 
 
 def test_a_task_that_two_jobs_ask_for_is_run_once():
