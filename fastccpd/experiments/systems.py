@@ -39,6 +39,8 @@ class System:
         None leaves what is there.
     tensor : bool
         Whether it is a tensor method, one of those whose rank the third experiment varies.
+    steps : dict
+        Further knobs, which tuning moves by one value at a time only.
     """
 
     label: str
@@ -47,11 +49,13 @@ class System:
     ranks: tuple = ()
     knobs: dict[Any, tuple] = field(default_factory=dict)
     tensor: bool = True
+    steps: dict[Any, tuple] = field(default_factory=dict)
 
-    def grid(self):
-        """[(names of options, values)] of everything that tuning varies."""
-        pairs = [("rank", self.ranks)] if self.ranks else []
-        return [((name,) if isinstance(name, str) else name, values) for name, values in (*pairs, *self.knobs.items())]
+    def grid(self, steps=False):
+        """[(names of options, values)] of all that tuning runs over whole, or of all that it takes by steps."""
+        pairs = [*([("rank", self.ranks)] if self.ranks else []), *self.knobs.items()]
+        found = self.steps.items() if steps else pairs
+        return [((name,) if isinstance(name, str) else name, values) for name, values in found]
 
     def published(self, name):
         """The published value of an option: what is given here, else the method's default."""
@@ -153,7 +157,7 @@ _ALL = {
         "nssr",
         knobs={
             ("eta1", "eta2"): ((1e-4, 1e-4), (1e-3, 1e-4), (0.015, 6e-5), (0.06, 1e-4), (0.2, 1e-4), (0.6, 1e-4)),
-            "rank": (5, 10, 20, 40, 80, 160),
+            "rank": (3, 5, 10, 20, 40, 80, 160),
             "mu": (2e-5, 2e-4, 2e-3, 0.02, 0.2),
             "max_iter": (26, 60),
             "decay": (90.0, 300.0, 1000.0),
@@ -162,6 +166,7 @@ _ALL = {
             "output": ("image", "codes"),
         },
         tensor=False,
+        steps={"eta2": (1e-5, 6e-5, 1e-4, 1e-3, 0.01)},
     ),
     "nctcp": System(
         "NCTCP",
@@ -169,11 +174,11 @@ _ALL = {
         {},
         (3, 5, 8, 15, 30, 60, 180),
         {
+            ("lam", "mu"): ((100.0, 1e-4), (30.0, 1e-3), (10.0, 0.01), (3.0, 0.1), (3.0, 0.3), (1.0, 0.3), (1.0, 1.0)),
             "max_iter": (1, 2, 5, 10, 20),
-            "mu": (1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0),
-            "lam": (1.0, 3.0, 10.0, 30.0, 100.0),
             "output": ("image", "patches"),
         },
+        steps={"lam": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), "mu": (1e-4, 1e-3, 0.01, 0.1, 0.3, 1.0, 3.0)},
     ),
     "nn-btd-mu": System(
         "NN-BTD-MU",
@@ -209,14 +214,28 @@ _ALL = {
     "ltmr": System(
         "LTMR",
         "ltmr",
-        {},
-        (2, 3, 4, 5, 6, 8, 10, 15, 20, 30),
-        {
-            "eta": (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
-            "mu": (1e-3, 0.01, 0.03, 0.1, 0.3),
-            "clusters": (10, 20, 40, 200),
+        knobs={
+            # The weight suits a penalty and a number of clusters: one by one they would stay where they are.
+            ("eta", "mu", "clusters"): (
+                (1e-4, 1e-3, 200),
+                (1e-3, 1e-3, 200),
+                (1e-4, 0.01, 40),
+                (0.01, 0.01, 40),
+                (0.1, 0.03, 40),
+                (1.0, 0.1, 40),
+                (3.0, 0.1, 20),
+                (10.0, 0.1, 20),
+                (30.0, 0.1, 10),
+                (100.0, 0.3, 10),
+            ),
+            "rank": (2, 3, 4, 5, 6, 8, 10, 15, 20, 30),
         },
         tensor=False,
+        steps={
+            "eta": (1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0),
+            "mu": (1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0),
+            "clusters": (5, 10, 20, 40, 80, 200),
+        },
     ),
     "cnmf": System(
         "CNMF",

@@ -4,19 +4,19 @@ No user has the truth, so what it finds is an upper bound on what careful hands 
 rather than fine: the lists of values go over decades, and who is beaten at the best of them is beaten fairly.
 
     1. One knob after the other runs over all its values, the others staying where they are; the best stays.
-    2. Round after round, each knob tries the values beside its own, until a whole round finds nothing better.
+    2. Round after round, each knob tries the values beside its own, until a whole round finds nothing better. So do
+       the system's `steps`, knobs that are too many, or too closely tied to others, to be run over whole.
     3. Once more from 1, until that finds nothing better either.
 
 It ends after `MOST` runs in any case. A setting is run once, on one image, and scored by its R-SNR; one that fails
 counts as worse than any other.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Generator
 from typing import Any
-
-from .systems import merged
 
 #: The most runs that tuning may take, on top of that of the published setting.
 MOST = 40
@@ -47,7 +47,7 @@ def search(system, score: float, most: int = MOST) -> Generator[list[Options], l
     """
     walk = _Walk(system, score, most)
     yield from _until_nothing_is_better(walk, _all_values)
-    return walk.options(walk.place)
+    return walk.place
 
 
 def _until_nothing_is_better(walk, passing):
@@ -59,14 +59,14 @@ def _until_nothing_is_better(walk, passing):
 
 
 def _all_values(walk):
-    for knob, values in enumerate(walk.lists):
-        yield from walk.try_values(knob, range(len(values)))
+    for names, values in walk.lists:
+        yield from walk.try_values(names, values)
     yield from _until_nothing_is_better(walk, _values_beside)
 
 
 def _values_beside(walk):
-    for knob in range(len(walk.lists)):
-        yield from walk.try_values(knob, (walk.place[knob] - 1, walk.place[knob] + 1))
+    for names, values in (*walk.lists, *walk.steps):
+        yield from walk.try_values(names, walk.beside(names, values))
 
 
 def score_of(row):
@@ -76,49 +76,49 @@ def score_of(row):
 
 
 class _Walk:
-    """Where a search stands: for each knob the number of its value in the knob's list."""
+    """Where a search stands: the best options so far, and the scores of all that were tried."""
 
     def __init__(self, system, score, most):
         self.system, self.left = system, most
-        self.names, self.lists = zip(*system.grid()) if system.grid() else ((), ())
-        self.start = self.place = tuple(map(self._published_place, self.names, self.lists))
-        self.scores = {self._key(self.place): score}
+        self.lists, self.steps = system.grid(), system.grid(steps=True)
+        self.place = dict(system.options)
+        self.scores = {_key(self.place): score}
+        for names, values in (*self.lists, *self.steps):
+            if self.number(names, values) is None:
+                now = tuple(map(system.published, names))
+                raise ValueError(f"knobs: {', '.join(names)} of {system.method} lacks the published value {now}")
 
-    def options(self, place):
-        """The options at a place; a knob at its published value is not named."""
-        options = dict(self.system.options)
-        for names, values, number, start in zip(self.names, self.lists, place, self.start):
-            if number != start:
-                options = self.system.changed(options, names, values[number])
-        return options
-
-    def try_values(self, knob, numbers):
+    def try_values(self, names, values):
         """Yield the settings not yet known among those of a knob's values; move to the best."""
-        places = [self._moved(knob, number) for number in numbers if 0 <= number < len(self.lists[knob])]
-        new = [place for place in places if self._key(place) not in self.scores][: self.left]
+        places = [self._moved(names, value) for value in values]
+        new = {_key(place): place for place in places if _key(place) not in self.scores}
+        new = dict(itertools.islice(new.items(), self.left))
         self.left -= len(new)
-        scores = (yield [self.options(place) for place in new]) if new else []
-        self.scores |= {self._key(place): score for place, score in zip(new, scores, strict=True)}
-        known = [place for place in places if self._key(place) in self.scores]
+        scores = (yield list(new.values())) if new else []
+        self.scores |= dict(zip(new, scores, strict=True))
+        known = [place for place in places if _key(place) in self.scores]
         best = max(known, key=self._score, default=self.place)
         if self._score(best) > self._score(self.place):
             self.place = best
 
-    def _moved(self, knob, number):
-        return (*self.place[:knob], number, *self.place[knob + 1 :])
+    def beside(self, names, values):
+        """The values next to that of a knob; none where it stands at another than those of its list."""
+        number = self.number(names, values)
+        return [] if number is None else [*values[max(0, number - 1) : number], *values[number + 1 : number + 2]]
+
+    def number(self, names, values):
+        """The number in its list of the value that a knob has; None if it has another."""
+        return next((n for n, value in enumerate(values) if self._moved(names, value) == self.place), None)
+
+    def _moved(self, names, value):
+        """The options with one knob at this value; what is published is not named, unless the system does."""
+        options = self.system.changed(self.place, names, value)
+        given = self.system.options
+        return {name: old for name, old in options.items() if name in given or old != self.system.published(name)}
 
     def _score(self, place):
-        return self.scores[self._key(place)]
+        return self.scores[_key(place)]
 
-    def _key(self, place):
-        return json.dumps(self.options(place), sort_keys=True)
 
-    def _published_place(self, names, values):
-        """The number of the published value in a knob's list."""
-        now = tuple(map(self.system.published, names))
-        for number, value in enumerate(values):
-            given = (value,) if len(names) == 1 else value
-            whole = (merged(part, old) if isinstance(part, tuple) else part for part, old in zip(given, now))
-            if tuple(whole) == now:
-                return number
-        raise ValueError(f"knobs: {', '.join(names)} of {self.system.method} lacks the published value {now}")
+def _key(options):
+    return json.dumps(options, sort_keys=True)

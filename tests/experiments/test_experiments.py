@@ -123,6 +123,18 @@ def test_rows_in_a_file_are_not_computed_again(tmp_path):
     assert rows.read(file) == json.loads(json.dumps(second))
 
 
+def test_rows_of_before_the_schema_are_not_computed_again(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    (row,) = experiments.snr("synthetic", ("scott",), runs=1, snr=(5,), file=file)
+    new = ("schema", "kind", "package", "version", "machine", "inputs", "seed", "ratio", "peak_memory", "time_limit")
+    old = {name: value for name, value in row.items() if name not in (*new, "threads")}
+    file.write_text(json.dumps(old) + "\n")
+    counts = []
+    found = experiments.snr("synthetic", ("scott",), runs=1, snr=(5,), file=file, progress=lambda *c: counts.append(c))
+    assert counts == [(1, 1)]
+    assert found == [json.loads(json.dumps(old))]
+
+
 def test_a_torn_last_line_is_dropped_and_a_broken_line_is_named(tmp_path):
     file = tmp_path / "rows.jsonl"
     first = experiments.snr("synthetic", ("scott",), runs=1, snr=(5,), file=file)

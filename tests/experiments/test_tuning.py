@@ -25,11 +25,16 @@ def searched(system, score, most=tuning.MOST):
 
 
 def bowl(system, target):
-    """A score of settings that is best, and 0, at the places of `target` in the lists of the knobs."""
-    walk = tuning._Walk(system, 0.0, 0)
-    places = itertools.product(*(range(len(values)) for values in walk.lists))
-    known = {walk._key(place): -sum((a - b) ** 2 for a, b in zip(place, target)) for place in places}
-    return lambda options: known[json.dumps(options, sort_keys=True)]
+    """A score of settings that is best, and 0, where each knob has the value of `target` in its list."""
+
+    def score(options):
+        numbers = []
+        for names, values in system.grid():
+            now = [options.get(name, system.published(name)) for name in names]
+            numbers.append(values.index(now[0]))
+        return -sum((a - b) ** 2 for a, b in zip(numbers, target))
+
+    return score
 
 
 FOUR = System(
@@ -47,13 +52,18 @@ class TestASystem:
         for options in system.settings():
             methods.make(system.method, options)
         walk = tuning._Walk(system, 0.0, 0)
-        assert walk.options(walk.start) == system.options
-        for names, values, start in zip(walk.names, walk.lists, walk.start):
+        for names, values in (*system.grid(), *system.grid(steps=True)):
             assert len(set(values)) == len(values) >= 2, names
-            assert system.changed(system.options, names, values[start]) == {
-                **system.options,
-                **{option: system.published(option) for option in names},
-            }
+            published = system.changed(system.options, names, values[walk.number(names, values)])
+            assert published == {**system.options, **{option: system.published(option) for option in names}}
+
+    @pytest.mark.parametrize("name", TUNABLE)
+    def test_steps_know_the_values_of_the_knobs_that_set_the_same_option(self, name):
+        system = systems.SYSTEMS[name]
+        steps = {names[0]: set(values) for names, values in system.grid(steps=True)}
+        for names, values in system.grid():
+            for place, option in enumerate(names if len(names) > 1 else ()):
+                assert option not in steps or {value[place] for value in values} <= steps[option]
 
     @pytest.mark.parametrize("name", TUNABLE)
     def test_the_first_pass_and_some_rounds_fit_into_the_runs_there_are(self, name):
@@ -117,6 +127,25 @@ class TestASearch:
             best, tried = searched(FOUR, bowl(FOUR, (3, 0, 1, 1)), most)
             assert len(tried) == most
             assert bowl(FOUR, (3, 0, 1, 1))(best) == max(map(bowl(FOUR, (3, 0, 1, 1)), [FOUR.options, *tried]))
+
+    def test_steps_lead_away_from_a_knob_of_several_options_and_not_back_to_it(self):
+        tied = System(
+            "tied",
+            "hysure",
+            {"rank": 6},
+            knobs={("lambda_phi", "mu"): ((5e-4, 0.05), (0.1, 0.5)), "rank": (4, 6)},
+            steps={"mu": (0.05, 0.5, 1.0, 2.0)},
+        )
+        scores = {(5e-4, 0.05): 0, (0.1, 0.5): 1, (0.1, 1.0): 2, (0.1, 2.0): 3}
+
+        def score(options):
+            return scores.get((options.get("lambda_phi", 5e-4), options.get("mu", 0.05)), -1) + 0.1 * (
+                options["rank"] == 4
+            )
+
+        best, tried = searched(tied, score)
+        assert best == {"rank": 4, "lambda_phi": 0.1, "mu": 2.0}
+        assert len(tried) < 9
 
     def test_a_setting_that_fails_is_never_the_best(self):
         best, _ = searched(FOUR, lambda options: float("-inf") if options["rank"] != 6 else 0.0)
