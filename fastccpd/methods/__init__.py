@@ -7,6 +7,7 @@ from .cbtd_apg import CBTDAPG
 from .fuse_sylvester import FUSESylvester
 from .hysure import HySure
 from .method import Method, Solution, get, make, names, register
+from .nn_btd_mu import NNBTDMU
 from .nn_ccpd_auto import NNCCPDAuto
 from .nn_ccpd_nls import NNCCPDNLS
 from .scott import SCOTT
@@ -21,6 +22,7 @@ __all__ = [
     "BSCOTT",
     "CBTDAPG",
     "DEFAULT",
+    "NNBTDMU",
     "NNCCPDNLS",
     "SCOTT",
     "UCCCPDNLS",
