@@ -10,6 +10,7 @@ from .method import Method, Solution, get, make, names, register
 from .nn_btd_mu import NNBTDMU
 from .nn_ccpd_auto import NNCCPDAuto
 from .nn_ccpd_nls import NNCCPDNLS
+from .nnstf import NNSTF
 from .scott import SCOTT
 from .stereo import Stereo
 from .tv_maps import TVMaps
@@ -24,6 +25,7 @@ __all__ = [
     "DEFAULT",
     "NNBTDMU",
     "NNCCPDNLS",
+    "NNSTF",
     "SCOTT",
     "UCCCPDNLS",
     "Auto",

@@ -109,6 +109,14 @@ class SeparableBlur:
             out[rows] /= mu
         return out
 
+    def ridge_cube(self, Y: Array, mu: float) -> Array:
+        """(P'P + μI)⁻¹ P'Y for bands last, (I_H, J_H, K) to (I, J, K): `solve_cube` of `back_cube`, at coarse cost."""
+        I_H, J_H, K = Y.shape
+        inside = self._U2.T @ (self._U1.T @ Y.reshape(I_H, -1)).reshape(-1, J_H, K)
+        inside *= (np.sqrt(self._squares) / (self._squares + mu))[:, :, None]
+        half = self._V2 @ inside
+        return (self._V1 @ half.reshape(len(half), -1)).reshape(-1, *half.shape[1:])
+
     def pseudo_inverse(self, maps: Array, rtol: float = 1e-10) -> Array:
         """P1⁺ Y P2⁺' of each map, without singular values below `rtol` of the largest: (n, I_H, J_H) to (n, I, J)."""
         inverses = []

@@ -29,11 +29,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..estimation.subspace import with_bands_between
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.problem import Factors, Problem
 from ..model.types import Callback
 from ._beta_divergence import BetaFit, exponent, weights
+from ._gaps import filled
 from ._iteration import run_watched
 from ._simplex_step import FLOOR, simplex_step
 from ._spectral import robust_maximum, spectra
@@ -322,7 +322,7 @@ def _random_factors(sri_shape, options, rng):
 def _spectra_and_maps(problem, scale, rank, rng):
     """Vertices of the HSI, and the maps with which they fit the MSI best; what is missing is set to its band's mean."""
     hsi, msi = (
-        _filled(image, valid) / scale
+        filled(image, valid) / scale
         for image, valid in ((problem.hsi, problem.hsi_valid), (problem.msi, problem.msi_valid))
     )
     C = vertices(hsi.reshape(-1, hsi.shape[2]), rank, threshold="nascimento", rng=rng)
@@ -330,16 +330,6 @@ def _spectra_and_maps(problem, scale, rank, rng):
     maps = np.linalg.lstsq(problem.degradation.PM @ C, msi.reshape(-1, msi.shape[2]).T, rcond=None)[0]
     maps[maps < 0.0] = _START_FLOOR
     return C, maps.reshape(rank, *msi.shape[:2])
-
-
-def _filled(image, valid):
-    """The image in float64, with the mean of its band where a value is missing."""
-    image = np.asarray(image, dtype=np.float64)
-    if valid is None:
-        return image
-    counts = valid.sum(axis=(0, 1))
-    means = np.sum(image, axis=(0, 1), where=valid) / np.maximum(counts, 1)
-    return np.where(valid, image, with_bands_between(means[:, None], counts > 0)[:, 0])
 
 
 def _along_rows(P, X):
