@@ -153,9 +153,9 @@ class NNBTDMU(Method):
         if self.rank > min(K, I_H * J_H):
             raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
         scale = robust_maximum(problem.msi, problem.hsi)
-        factors = _random_factors(problem.sri_shape, self, rng)
         C, maps = _spectra_and_maps(problem, scale, self.rank, rng)
-        iterates = Iterates(problem, scale, self, *factors, C, maps)
+        A, B = _random_factors(problem.sri_shape, self, rng)
+        iterates = Iterates(problem, scale, self, A, B, C, maps)
         left = None if time_limit is None else time_limit - (time.perf_counter() - began)
         outcome = run_watched(iterates, max_iter=self.max_iter, callback=callback, time_limit=left, tol=self.tol)
         image = spectra(iterates.maps.astype(problem.dtype, copy=False), (iterates.C * scale).astype(problem.dtype))

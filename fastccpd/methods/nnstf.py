@@ -36,7 +36,7 @@ from ._iteration import run_watched
 from ._kmeans import kmeans
 from ._patches import Patches
 from ._separable import SeparableBlur
-from ._spectral import robust_maximum
+from ._spectral import leading_vectors, robust_maximum
 from ._tucker_group import PatchData, first_model
 from .method import Method, Solution, register
 
@@ -164,6 +164,7 @@ class _Rounds:
         self.step = ImageStep(problem, scale, options.eta)
         self.patches = Patches(problem.msi.shape, options.patch, options.step)
         self.X = self.image = self.step.first_image()
+        self.left = self.step.residuals(self.image)
         self.groups = []
 
     def begin(self, pulse):
@@ -176,7 +177,9 @@ class _Rounds:
             places = np.flatnonzero(labels == n)
             data = PatchData(self.patches, places).load(self.X)
             ranks = [min(r, most) for r, most in zip(options.ranks, (*self.patches.size, self.X.shape[2], len(places)))]
-            parts = kmeans(seen[places], ranks[3], self.rng, pulse)
+            # Distances between patches are nearly those between their leading components, and less of them is noise.
+            basis, _ = leading_vectors(data.values.T, ranks[2])
+            parts = kmeans(data.project(basis).reshape(len(places), -1), ranks[3], self.rng, pulse)
             model = first_model(data, parts, self.patches.size, ranks[:3], options.rho, self.rng)
             for _ in range(_START_SWEEPS):
                 pulse()
@@ -195,15 +198,16 @@ class _Rounds:
             data.release()
         total /= self.patches.coverage().reshape(-1, 1)
         Z = total.reshape(shape)
-        self.X = self.step(Z)
-        self.image = Z if self.options.output == "Z" else self.X
+        left = self.step.residuals(Z)
+        self.X = self.step(Z, *left)
+        self.image, self.left = (Z, left) if self.options.output == "Z" else (self.X, self.step.residuals(self.X))
 
     def cost(self):
-        return self.step.misfit(self.image) * self.unit
+        return 0.5 * sum(float(np.vdot(part, part)) for part in self.left) * self.unit
 
 
 class ImageStep:
-    """The exact step to X, and the misfit of an image, in data divided by `scale`."""
+    """The exact step to X, and what an image leaves of the data, divided by `scale`."""
 
     def __init__(self, problem, scale, eta):
         self.PM, self.eta = problem.degradation.PM, eta
@@ -230,13 +234,8 @@ class ImageStep:
                 part[~valid] = 0.0
         return left
 
-    def misfit(self, image):
-        """½‖hsi − degraded‖² + ½‖msi − degraded‖²."""
-        return 0.5 * sum(float(np.vdot(part, part)) for part in self.residuals(image))
-
-    def __call__(self, Z):
-        """X for a given Z."""
-        hsi, msi = self.residuals(Z)
+    def __call__(self, Z, hsi, msi):
+        """X for a given Z and what it leaves of the images."""
         inside = hsi @ self.N
         rhs = self.blur.back_cube(inside) + msi @ (self.PM @ self.N)
         seen = self.blur.solve_cube(rhs, self.squares + self.eta)
