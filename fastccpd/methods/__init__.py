@@ -9,6 +9,7 @@ from .hysure import HySure
 from .method import Method, Solution, get, make, names, register
 from .nn_ccpd_auto import NNCCPDAuto
 from .nn_ccpd_nls import NNCCPDNLS
+from .nssr import NSSR
 from .scott import SCOTT
 from .stereo import Stereo
 from .tv_maps import TVMaps
@@ -22,6 +23,7 @@ __all__ = [
     "CBTDAPG",
     "DEFAULT",
     "NNCCPDNLS",
+    "NSSR",
     "SCOTT",
     "UCCCPDNLS",
     "Auto",
