@@ -52,3 +52,90 @@ def nearest_patches(planes, first, reach, distances, neighbours):
                             place -= 1
                         distances[i, j, place] = total
                         neighbours[i, j, place] = there * J + j + shift
+
+
+@kernel
+def greedy_path(lines, bands, size, reach, heat, uniforms, first, visited, path):
+    """Steps of a path over all patches of an image, each to a patch that is near in its values and not visited yet.
+
+    (I,J*B),(),(),(),(),(n),()->(R,C),(N)
+    A patch of size[0] rows and size[1] columns begins at each of R × C places, counted row by row, as are the entries
+    of `path`. From path[first-1] on, uniforms.size steps are made, each to the nearest patch (sum of squares) at most
+    `reach` rows and columns away, or anywhere if none is left there; or, where its uniform number is above
+    1 / (1 + exp((d1 - d2) / heat)), d1 and d2 being the two least distances, to the second nearest.
+    """
+    R, C = visited.shape
+    rows, width = size[0], size[1] * bands
+    whole = width - width % 4
+    for n in range(uniforms.size):
+        i, j = path[first + n - 1] // C, path[first + n - 1] % C
+        top, bottom, left, right = max(i - reach, 0), min(i + reach + 1, R), max(j - reach, 0), min(j + reach + 1, C)
+        one = two = -1
+        d1 = d2 = np.inf
+        for _ in range(2):
+            for k in range(top, bottom):
+                for m in range(left, right):
+                    if visited[k, m]:
+                        continue
+                    total = 0.0
+                    for r in range(rows):
+                        x, y = lines[i + r, j * bands :], lines[k + r, m * bands :]
+                        # Four sums at a time, for one would wait for itself.
+                        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+                        for c in range(0, whole, 4):
+                            s0 += (x[c] - y[c]) * (x[c] - y[c])
+                            s1 += (x[c + 1] - y[c + 1]) * (x[c + 1] - y[c + 1])
+                            s2 += (x[c + 2] - y[c + 2]) * (x[c + 2] - y[c + 2])
+                            s3 += (x[c + 3] - y[c + 3]) * (x[c + 3] - y[c + 3])
+                        for c in range(whole, width):
+                            s0 += (x[c] - y[c]) * (x[c] - y[c])
+                        total += (s0 + s1) + (s2 + s3)
+                        if total >= d2:
+                            break
+                    if total < d1:
+                        two, d2 = one, d1
+                        one, d1 = k * C + m, total
+                    elif total < d2:
+                        two, d2 = k * C + m, total
+            if one >= 0:
+                break
+            top, bottom, left, right = 0, R, 0, C
+        there = two if two >= 0 and uniforms[n] > 1.0 / (1.0 + np.exp((d1 - d2) / heat)) else one
+        visited[there // C, there % C] = True
+        path[first + n] = there
+
+
+@kernel
+def gathered_products(X, index, Y, out):
+    """Sums of products of rows, of which the first are gathered.
+
+    (u,R),(m,s),(s,R)->(m,R)
+    out[a] = sum over b of X[index[a,b]] * Y[b].
+    """
+    m, s = index.shape
+    R = Y.shape[1]
+    for a in prange(m):
+        result = out[a]
+        for r in range(R):
+            result[r] = 0.0
+        for b in range(s):
+            x, y = X[index[a, b]], Y[b]
+            for r in range(R):
+                result[r] += x[r] * y[r]
+
+
+@kernel
+def scattered_products(X, Y, index, out):
+    """Products of all rows of two matrices, added up where an index says.
+
+    (m,R),(s,R),(m,s)->(u,R)
+    out[index[a,b]] += X[a] * Y[b], in the order of a, then b.
+    """
+    m, s = index.shape
+    R = X.shape[1]
+    for a in range(m):
+        x = X[a]
+        for b in range(s):
+            y, result = Y[b], out[index[a, b]]
+            for r in range(R):
+                result[r] += x[r] * y[r]

@@ -7,6 +7,7 @@ from .cbtd_apg import CBTDAPG
 from .fuse_sylvester import FUSESylvester
 from .hysure import HySure
 from .method import Method, Solution, get, make, names, register
+from .nctcp import NCTCP
 from .nn_ccpd_auto import NNCCPDAuto
 from .nn_ccpd_nls import NNCCPDNLS
 from .nssr import NSSR
@@ -22,6 +23,7 @@ __all__ = [
     "BSCOTT",
     "CBTDAPG",
     "DEFAULT",
+    "NCTCP",
     "NNCCPDNLS",
     "NSSR",
     "SCOTT",

@@ -5,8 +5,8 @@ The codes B of pixels X (n, K) in a dictionary D (K, a) minimise ‖X − B D'�
     S = (X D + μB − V/2)(D'D + μI)⁻¹,    B = max(S + V/(2μ) − λ/(2μ), 0),    V += μ(S − B),    μ grows,
 
 a fixed number of iterations, pixel by pixel independent of each other. An atom d_k, with all others and the codes
-fixed, is best at d_k + R'b_k/‖b_k‖², R = X − B D'; it is clipped at zero and shortened to length one where it is longer.
-R'b_k = X'b_k − D (B'b_k) needs no residual, only X'B and B'B, which are small.
+fixed, is best at d_k + R'b_k/‖b_k‖², R = X − B D'; it is clipped at zero and shortened to length one where it is
+longer. R'b_k = X'b_k − D (B'b_k) needs no residual, only X'B and B'B, which are small.
 """
 
 import numpy as np

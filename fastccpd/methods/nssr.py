@@ -16,23 +16,22 @@ All but the equation for Z and the nonlocal mean goes pixel by pixel, and is don
 result is Z, which is free and goes negative with noise; S D' is not.
 """
 
-import time
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numba
 import numpy as np
 from scipy import linalg
 
 from ..kernels.maps import along
 from ..model.checks import as_choice, as_count, as_number, set_fields
-from ..model.result import Status
 from ._dictionary import learn_dictionary
 from ._iteration import run_watched
 from ._neighbours import nonlocal_weights
 from ._separable import SeparableBlur
 from ._spectral import half_square, robust_maximum
 from ._threads import thread_map
-from .method import Method, Solution, register
+from .method import Method, Solution, memory_of_phases, register
 
 OUTPUTS = ("image", "codes")
 
@@ -138,7 +137,17 @@ class NSSR(Method):
         return Solution(**vars(outcome), image=image)
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
-        raise NotImplementedError
+        (I, J, K_M), (I_H, J_H, K), itemsize = msi_shape, hsi_shape, np.dtype(dtype).itemsize
+        N, pixels, atoms, count = I * J, I_H * J_H, min(self.rank, I_H * J_H), self.neighbours
+        scene, half, blocks = N * K, I_H * J * K, numba.get_num_threads() * _BLOCK * (K + 2 * atoms)
+        images = pixels * K + N * K_M
+        # Distances, neighbours, weights and columns; the matrix keeps the last two.
+        search = 3 * N * K_M + 5 * N * count
+        learning = 2 * N * count + 100 * atoms**2 + pixels * (2 * atoms + K)
+        # Z, U, V1, P'H, and one more where the result is projected or cast; the codes S, V2 and M D_M.
+        copies = 4 + (1.5 if self.back_projection else 0.5 if itemsize == 4 else 0.0)
+        loop = 2 * N * count + copies * scene + 3 * N * atoms + N * K_M + 2 * half + pixels * K + blocks + 16 * J * K
+        return 8 * (images + I * I_H * 4 + J * J_H * 4) + memory_of_phases(8 * search, 8 * learning, int(8 * loop))
 
 
 class _ADMM:
@@ -157,7 +166,8 @@ class _ADMM:
         bands = K_M if options.bands is None else options.bands
         self.W = nonlocal_weights(self.msi, options.neighbours, options.reach, decay, bands, pulse)
         self.D = learn_dictionary(self.hsi.reshape(-1, K), options.rank, self.rng, pulse)
-        self.D_M = self.problem.degradation.PM @ self.D
+        self.PM = self.problem.degradation.PM.toarray()
+        self.D_M = self.PM @ self.D
         self.blur = SeparableBlur(self.problem.degradation)
         self.pull_H = self.blur.back_cube(self.hsi).reshape(-1, K)
         self.pull_M = self.msi.reshape(I * J, -1) @ self.D_M
@@ -218,11 +228,10 @@ class _ADMM:
 
     def _project(self):
         """Z on the scenes that explain the MSI and on those that explain the HSI, in turn."""
-        PM, Z = self.problem.degradation.PM, self.Z.reshape(self.shape)
-        inverse = linalg.pinv(PM.toarray(), check_finite=False)
+        Z, inverse = self.Z.reshape(self.shape), linalg.pinv(self.PM, check_finite=False)
         before = np.inf
         for _ in range(_ROUNDS):
-            Z += (self.msi - Z @ PM.T) @ inverse.T
+            Z += (self.msi - Z @ self.PM.T) @ inverse.T
             correction = self.blur.pseudo_inverse_cube(self.hsi - self.blur.see_cube(Z))
             Z += correction
             size = float(np.linalg.norm(correction))
@@ -240,7 +249,7 @@ class _ADMM:
             averaged = self.S @ self.D_M.T
         else:
             seen = self.blur.see_cube(self.Z.reshape(I, J, K))
-            averaged = self.Z @ self.problem.degradation.PM.T
+            averaged = self.Z @ self.PM.T
         misfit = half_square(seen, self.hsi) + half_square(averaged, self.msi.reshape(averaged.shape))
         return misfit * self.scale**2
 
