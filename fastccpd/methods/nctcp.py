@@ -164,7 +164,8 @@ class _ADMM:
         patches = Patches(self.msi.shape, options.patch)
         path = similar_path(self.msi, patches, rng, pulse)
         _, s, Q = linalg.svd(self.PM, full_matrices=False, check_finite=False)
-        self.response = s**2, np.ascontiguousarray(Q.T)
+        present = s > len(s) * np.finfo(np.float64).eps * s[0]
+        self.response = s[present] ** 2, np.ascontiguousarray(Q[present].T)
         runs = [path[start : start + options.group] for start in range(0, len(path), options.group)]
         self.groups = [_Group(patches.pixels[run], options.rank, self.PM, rng) for run in runs]
         if options.start == "random":
@@ -257,8 +258,8 @@ class _Group:
         B = _over(_gathered(q, self.index, A), S * (A.T @ A))
         summed = np.zeros(q.shape)
         scattered_products(readonly(B), readonly(A), self.index, summed)
-        e, V = _eigh((A.T @ A) * (B.T @ B))
-        C = _sylvester((x.T @ summed + PM.T @ (D + F / mu)) @ V, e, *response) @ V.T
+        e, inverses, V = _eigh((A.T @ A) * (B.T @ B))
+        C = _sylvester((x.T @ summed + PM.T @ (D + F / mu)) @ V, e, inverses, *response) @ V.T
         seen = PM @ C
         D = ((weight * (y.T @ summed) + mu * seen - F) @ V / (weight * e + mu)) @ V.T
         self.A, self.B, self.C, self.D, self.F = A, B, C, D, F + mu * (D - seen)
@@ -302,25 +303,22 @@ def _gathered(q, index, factor):
 
 
 def _eigh(gram):
-    """Eigenvalues, none below the rounding of the largest, and eigenvectors."""
+    """Eigenvalues, zero where they are rounding, their pseudo-inverses, and eigenvectors."""
     values, vectors = np.linalg.eigh(gram)
-    return np.maximum(
-        values, len(gram) * np.finfo(np.float64).eps * max(values[-1], np.finfo(np.float64).tiny)
-    ), vectors
+    present = values > len(gram) * np.finfo(np.float64).eps * values[-1]
+    return np.where(present, values, 0.0), np.divide(1.0, values, out=np.zeros_like(values), where=present), vectors
 
 
 def _over(rhs, gram):
-    """rhs gram⁺, without eigenvalues that are rounding."""
-    values, vectors = np.linalg.eigh(gram)
-    kept = values > len(gram) * np.finfo(np.float64).eps * values[-1]
-    vectors = vectors[:, kept]
-    return ((rhs @ vectors) / values[kept]) @ vectors.T
+    """rhs gram⁺, without eigenvalues that are rounding: the MSI's part has less than full rank."""
+    _, inverses, vectors = _eigh(gram)
+    return ((rhs @ vectors) * inverses) @ vectors.T
 
 
-def _sylvester(rhs, e, r, Q):
-    """C of Q diag(r) Q' C + C diag(e) = rhs."""
-    C = rhs / e
-    C += Q @ ((Q.T @ rhs) * (1.0 / (r[:, None] + e) - 1.0 / e))
+def _sylvester(rhs, e, inverses, r, Q):
+    """C of Q diag(r) Q' C + C diag(e) = rhs, of least norm; `inverses` are those of e."""
+    C = rhs * inverses
+    C += Q @ ((Q.T @ rhs) * (1.0 / (r[:, None] + e) - inverses))
     return C
 
 
