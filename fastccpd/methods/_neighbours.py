@@ -12,7 +12,7 @@ from ..model.types import Array
 _ROWS = 16
 
 
-def nonlocal_weights(image: Array, count: int, reach: int, decay: float, bands: int, pulse) -> sparse.csr_array:
+def nonlocal_weights(image: Array, count: int, reach: int, decay: float, pulse) -> sparse.csr_array:
     """The matrix W (N, N) of nonlocal means over the pixels of an image, row by row; its rows sum to one.
 
     Pixels are compared by the 3×3 patches around them, with a half-sample symmetric border: their distance is the sum
@@ -28,8 +28,6 @@ def nonlocal_weights(image: Array, count: int, reach: int, decay: float, bands: 
     reach : int
         How many rows and columns away they may lie.
     decay : float
-    bands : int
-        So many bands are looked at, from the first one on.
     pulse : callable
         Called every few rows.
 
@@ -38,7 +36,7 @@ def nonlocal_weights(image: Array, count: int, reach: int, decay: float, bands: 
     (N, N) CSR array with int64 indices
     """
     I, J = image.shape[:2]
-    planes = readonly(np.pad(np.moveaxis(image[:, :, :bands], 2, 0), ((0, 0), (1, 1), (1, 1)), mode="symmetric"))
+    planes = readonly(np.pad(np.moveaxis(image, 2, 0), ((0, 0), (1, 1), (1, 1)), mode="symmetric"))
     # One more at least, for the pixel itself takes the distance of the nearest.
     distances, neighbours = np.empty((I, J, max(count - 1, 1))), np.empty((I, J, max(count - 1, 1)), np.int64)
     side = 2 * reach + 1

@@ -70,8 +70,9 @@ class NSSR(Method):
     decay : float
         The mean squared difference of two patches, in grey levels of 0 to 255, at which the weight falls to 1/e.
     bands : int, optional
-        How many bands of the MSI, from the first one on, are compared to find similar pixels. None is all of them; the
-        published code takes three, and still divides by the number of all.
+        How many bands of the MSI are compared to find similar pixels: those that see the first bands of the scene. The
+        published code takes three, and still divides by the number of all. None is all of them, which is better by 1.5
+        dB on clean Salinas, and worse by 1 dB at 5 dB.
     output : {"image", "codes"}
         "image": Z, which fits the HSI exactly and may be negative, as published. "codes": S D', which is non-negative.
     back_projection : bool
@@ -102,7 +103,7 @@ class NSSR(Method):
     neighbours: int = 10
     reach: int = 18
     decay: float = 90.0
-    bands: int | None = None
+    bands: int | None = 3
     output: str = "image"
     back_projection: bool = False
     scale: float | None = None
@@ -163,10 +164,12 @@ class _ADMM:
     def begin(self, pulse):
         options, (I, J, K), K_M = self.options, self.shape, self.msi.shape[2]
         decay = options.decay * _PATCH * K_M / _LEVELS**2
-        bands = K_M if options.bands is None else options.bands
-        self.W = nonlocal_weights(self.msi, options.neighbours, options.reach, decay, bands, pulse)
-        self.D = learn_dictionary(self.hsi.reshape(-1, K), options.rank, self.rng, pulse)
         self.PM = self.problem.degradation.PM.toarray()
+        # By what they see, not by their place in the MSI.
+        centres = np.abs(self.PM) @ np.arange(K) / np.abs(self.PM).sum(axis=1)
+        compared = self.msi[:, :, np.argsort(centres, kind="stable")[: options.bands]]
+        self.W = nonlocal_weights(compared, options.neighbours, options.reach, decay, pulse)
+        self.D = learn_dictionary(self.hsi.reshape(-1, K), options.rank, self.rng, pulse)
         self.D_M = self.PM @ self.D
         self.blur = SeparableBlur(self.problem.degradation)
         self.pull_H = self.blur.back_cube(self.hsi).reshape(-1, K)
