@@ -13,6 +13,7 @@ Maps come as a stack (n, I, J) or as a cube (I, J, K), bands last, whichever the
 import numpy as np
 from scipy import linalg
 
+from ..estimation.map_data import compressed_rows
 from ..kernels.maps import along
 from ..model.types import Array
 
@@ -34,7 +35,8 @@ class SeparableBlur:
 
     def __init__(self, degradation):
         self.P1, self.P2 = degradation.P1, degradation.P2
-        self._P1_back, self._P2_back = self.P1.T.tocsr(), self.P2.T.tocsr()
+        self._ahead = [compressed_rows(P) for P in (self.P1, self.P2)]
+        self._back = [compressed_rows(P.T) for P in (self.P1, self.P2)]
         self._U1, self._a, self._V1 = _thin_svd(self.P1)
         self._U2, self._b, self._V2 = _thin_svd(self.P2)
         self._squares = np.multiply.outer(self._a**2, self._b**2)
@@ -45,7 +47,7 @@ class SeparableBlur:
 
     def back(self, maps: Array) -> Array:
         """The adjoint of `see`, P1' Y P2 of each map: (n, I_H, J_H) to (n, I, J)."""
-        return np.stack([(self._P2_back @ (self._P1_back @ Y).T).T for Y in maps])
+        return np.stack([(self._back[1] @ (self._back[0] @ Y).T).T for Y in maps])
 
     def solve(self, B: Array, mu: float | Array, c: float = 1.0, out: Array | None = None) -> Array:
         """Z of (c P'P + μI) Z = B, map by map.
@@ -73,12 +75,12 @@ class SeparableBlur:
         return out
 
     def see_cube(self, cube: Array) -> Array:
-        """`see` for bands last: (I, J, K) to (I_H, J_H, K)."""
-        return along(self.P2, along(self.P1, cube, 0), 1)
+        """`see` for bands last, by kernels: (I, J, K) to (I_H, J_H, K)."""
+        return along(self._ahead[1], along(self._ahead[0], cube, 0), 1)
 
     def back_cube(self, cube: Array) -> Array:
-        """`back` for bands last: (I_H, J_H, K) to (I, J, K)."""
-        return along(self._P1_back, along(self._P2_back, cube, 1), 0)
+        """`back` for bands last, by kernels: (I_H, J_H, K) to (I, J, K)."""
+        return along(self._back[0], along(self._back[1], cube, 1), 0)
 
     def solve_cube(self, B: Array, mu: float | Array, c: float = 1.0, out: Array | None = None) -> Array:
         """`solve` for bands last; `mu` is one for all bands or one for each.
@@ -117,13 +119,17 @@ class SeparableBlur:
         half = self._V2 @ inside
         return (self._V1 @ half.reshape(len(half), -1)).reshape(-1, *half.shape[1:])
 
-    def pseudo_inverse(self, maps: Array, rtol: float = 1e-10) -> Array:
-        """P1⁺ Y P2⁺' of each map, without singular values below `rtol` of the largest: (n, I_H, J_H) to (n, I, J)."""
+    def pseudo_inverse_cube(self, cube: Array, rtol: float = 1e-10) -> Array:
+        """The least-norm Z with P Z = `cube`, P1⁺ and P2⁺ along its axes: (I_H, J_H, K) to (I, J, K).
+
+        Singular values below `rtol` of the largest are left out.
+        """
         inverses = []
         for U, s, V in ((self._U1, self._a, self._V1), (self._U2, self._b, self._V2)):
-            kept = s > rtol * s.max(initial=0.0)
+            kept = s > rtol * s.max()
             inverses.append((V[:, kept] / s[kept]) @ U[:, kept].T)
-        return inverses[0] @ maps @ inverses[1].T
+        I_H, J_H, K = cube.shape
+        return inverses[1] @ (inverses[0] @ cube.reshape(I_H, -1)).reshape(-1, J_H, K)
 
 
 def _thin_svd(P):

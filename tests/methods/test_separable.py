@@ -58,8 +58,9 @@ def test_the_solve_may_overwrite_its_right_side(pair):
 
 def test_the_pseudo_inverse_is_that_of_the_matrices(pair):
     P, P1, P2 = pair
-    Y = np.random.default_rng(3).standard_normal((2, len(P1), len(P2)))
-    np.testing.assert_allclose(P.pseudo_inverse(Y), np.linalg.pinv(P1) @ Y @ np.linalg.pinv(P2).T, atol=1e-9)
+    Y = np.random.default_rng(3).standard_normal((len(P1), len(P2), 2))
+    expected = np.einsum("ia,abk,jb->ijk", np.linalg.pinv(P1), Y, np.linalg.pinv(P2))
+    np.testing.assert_allclose(P.pseudo_inverse_cube(Y), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("c", [1.0, 2.0])
