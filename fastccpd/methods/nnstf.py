@@ -37,6 +37,7 @@ from ._kmeans import kmeans
 from ._patches import Patches
 from ._separable import SeparableBlur
 from ._spectral import leading_vectors, robust_maximum
+from ._threads import thread_map
 from ._tucker_group import PatchData, first_model
 from .method import Method, Solution, register
 
@@ -181,26 +182,35 @@ class _Rounds:
             basis, _ = leading_vectors(data.values.T, ranks[2])
             parts = kmeans(data.project(basis).reshape(len(places), -1), ranks[3], self.rng, pulse)
             model = first_model(data, parts, self.patches.size, ranks[:3], options.rho, self.rng)
-            for _ in range(_START_SWEEPS):
-                pulse()
-                model.sweep(data, _START_STEPS)
             data.release()
             self.groups.append((data, model))
+        for _ in range(_START_SWEEPS):
+            self._sweep(_START_STEPS, pulse)
 
     def advance(self, pulse):
         """A sweep of each group, then Z and X."""
         shape = self.X.shape
+        self._sweep(_STEPS, pulse)
         total = np.zeros((shape[0] * shape[1], shape[2]))
         for data, model in self.groups:
-            pulse()
-            model.sweep(data.load(self.X), _STEPS)
             total[data.pixels] += data.coefficients(model.model_coefficients()) @ model.W.T
-            data.release()
         total /= self.patches.coverage().reshape(-1, 1)
         Z = total.reshape(shape)
         left = self.step.residuals(Z)
         self.X = self.step(Z, *left)
         self.image, self.left = (Z, left) if self.options.output == "Z" else (self.X, self.step.residuals(self.X))
+
+    def _sweep(self, steps, pulse):
+        """A sweep of each group, over threads."""
+
+        def sweep(group):
+            data, model = group
+            model.sweep(data.load(self.X), steps)
+            data.release()
+
+        with thread_map() as each:
+            for _ in each(sweep, self.groups):
+                pulse()
 
     def cost(self):
         return 0.5 * sum(float(np.vdot(part, part)) for part in self.left) * self.unit
