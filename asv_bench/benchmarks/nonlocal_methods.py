@@ -196,14 +196,15 @@ WAYS = {
 class Twins:
     """A method with its default options (NCTCP with four sweeps) beside its twin, on a scene of the size of Salinas."""
 
-    params = (list(WAYS), ["fastccpd", "numpy"])
+    ways = WAYS
+    params = (list(ways), ["fastccpd", "numpy"])
     param_names = ("method", "way")
     timeout = 300
 
     def setup(self, method, way):
         import numba
 
-        options, twin = WAYS[method]
+        options, twin = self.ways[method]
         _, *case = observed((80, 84, 204))
         problem = Problem(*case)
         numba.set_num_threads(1)
@@ -222,13 +223,13 @@ class Twins:
         self.call()
 
 
-def compare():
+def compare(benchmark=Twins):
     """{method: CPU seconds of the twin over ours}, in one run."""
     ratios = {}
-    for method in WAYS:
+    for method in benchmark.ways:
         seconds = {}
         for way in ("fastccpd", "numpy"):
-            case = Twins()
+            case = benchmark()
             case.setup(method, way)
             began = time.process_time()
             case.call()

@@ -1,8 +1,9 @@
 """NN-BTD against golden digits, against its definition with every operator a matrix, and at figures of Salinas."""
 
+import asv_folder
 import numpy as np
 import pytest
-from scenery import assert_memory_estimate_is_close, band_means, noisy_salinas, small_case
+from scenery import assert_memory_estimate_is_close, band_means, grid, noisy_salinas, sine_problem, small_case
 
 from fastccpd import Degradation, Problem, Status, fuse
 from fastccpd.imaging import metrics
@@ -10,21 +11,7 @@ from fastccpd.methods import get
 from fastccpd.methods._simplex_step import simplex_step
 from fastccpd.methods.nn_btd_mu import NNBTDMU, Iterates, factor_map
 
-
-def grid(*shape):
-    return np.meshgrid(*map(np.arange, shape), indexing="ij")
-
-
-def bell(rows, columns):
-    a, i = grid(rows, columns)
-    return 1.0 / (1.0 + (i - 2.0 * a) ** 2)
-
-
-def golden_problem():
-    a, b, k = grid(3, 2, 7)
-    i, j, m = grid(6, 5, 3)
-    degradation = Degradation(bell(3, 6), bell(2, 5), bell(3, 7))
-    return Problem(2.0 + np.sin(a + 2 * b + 3 * k), 2.0 + np.cos(2 * i + 3 * j + m), degradation)
+twins = asv_folder.module("benchmarks.factored_methods")
 
 
 def golden_start():
@@ -38,7 +25,7 @@ def golden_start():
 
 def golden_iterates(**options):
     options = NNBTDMU(**{"rank": 2, "map_rank": 2, "warmup": 0} | options)
-    iterates = Iterates(golden_problem(), 1.0, options, *golden_start())
+    iterates = Iterates(sine_problem(), 1.0, options, *golden_start())
     iterates.begin(None)
     iterates.cost()
     return iterates
@@ -289,3 +276,12 @@ def test_figures_on_noisy_salinas(data_folder):
     for updates, figure in ((20, 10.15), (100, 10.49)):
         early = NNBTDMU(normalise="l2", max_iter=updates).solve(problem, rng=np.random.default_rng(0))
         assert metrics.rsnr(early.image, cube) == pytest.approx(figure, abs=0.5)
+
+
+def test_the_image_is_that_of_the_plain_twin():
+    _, hsi, msi, degradation = small_case((16, 20, 12), bands=4, noise=0.05)
+    problem = Problem(hsi, msi, degradation)
+    options = NNBTDMU(rank=3, map_rank=2, normalise="l2", max_iter=10, tol=0.0)
+    expected = twins.nn_btd_mu(problem, options, np.random.default_rng(4))
+    image = options.solve(problem, rng=np.random.default_rng(4)).image
+    assert metrics.rsnr(image, expected) > 140.0
