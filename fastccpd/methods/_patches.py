@@ -52,6 +52,12 @@ class Patches:
     def __len__(self):
         return len(self.pixels)
 
+    @staticmethod
+    def count(shape, size: int, step: int = 1) -> int:
+        """How many patches images of a shape have, without making them."""
+        rows, columns = (len(starts(n, min(size, n), step)) for n in shape[:2])
+        return rows * columns
+
     def gather(self, image: Array, places: Array | slice = slice(None)) -> Array:
         """The patches at some places, (n, q, K), of an image (I, J, K)."""
         return np.take(image.reshape(-1, image.shape[2]), self.pixels[places], axis=0)

@@ -26,6 +26,9 @@ from ._patches import Patches
 # Spectra that a model starts from are at least this large: a zero would stay one.
 _FLOOR = 1e-6
 
+# So many pixels are looked at together.
+_ROWS = 256
+
 # A patch belongs a little to all the other parts too.
 _ELSEWHERE = 1e-3
 
@@ -45,25 +48,29 @@ class PatchData:
         self._local = local.reshape(pixels.shape)
         ones, entries = np.ones(pixels.size), np.arange(pixels.size)
         self._sums = sparse.csr_array((ones, (local.ravel(), entries)), (len(self.pixels), pixels.size))
-        self.values = np.zeros((len(self.pixels), 0))
+        self._spectra = np.zeros((0, 0))
 
     def load(self, image: Array) -> "PatchData":
-        """Take the values of an image (I, J, K)."""
-        self.values = np.take(image.reshape(-1, image.shape[2]), self.pixels, axis=0)
+        """Look at an image (I, J, K)."""
+        self._spectra = image.reshape(-1, image.shape[2])
         return self
 
     def release(self) -> None:
-        """Let go of the values."""
-        self.values = np.zeros((len(self.pixels), 0))
+        """Look no more at the image."""
+        self._spectra = np.zeros((0, 0))
 
     def means(self, labels: Array) -> Array:
         """The mean patch of each part, (parts·p, K)."""
-        found = [self.values[self._local[labels == n]].mean(axis=0) for n in range(labels.max() + 1)]
-        return np.concatenate(found)
+        pixels = self.pixels[self._local]
+        parts = (pixels[labels == n] for n in range(labels.max() + 1))
+        return np.stack([self._spectra[those].mean(axis=0) for part in parts for those in part.T])
 
     def project(self, W: Array) -> Array:
         """T ×3 W', (n, p, r3)."""
-        return np.take(self.values @ W, self._local, axis=0)
+        projected = np.empty((len(self.pixels), W.shape[1]))
+        for rows, values in self._blocks():
+            np.matmul(values, W, out=projected[rows])
+        return np.take(projected, self._local, axis=0)
 
     def coefficients(self, M: Array) -> Array:
         """The sum of coefficients (n, p, r3) over all patches that hold a pixel, for each pixel."""
@@ -71,7 +78,21 @@ class PatchData:
 
     def correlate(self, M: Array) -> Array:
         """Σ T M over patches and their pixels, (K, r3)."""
-        return self.values.T @ self.coefficients(M)
+        coefficients = self.coefficients(M)
+        return sum(values.T @ coefficients[rows] for rows, values in self._blocks())
+
+    def add_model(self, M: Array, W: Array, total: Array) -> None:
+        """Add the model M ×3 W of each patch to an image (I, J, K)."""
+        coefficients, flat = self.coefficients(M), total.reshape(-1, total.shape[2])
+        for at in range(0, len(self.pixels), _ROWS):
+            rows = slice(at, at + _ROWS)
+            flat[self.pixels[rows]] += coefficients[rows] @ W.T
+
+    def _blocks(self):
+        """(places among the pixels, their spectra), a few at a time, which stay in the processor's cache."""
+        for at in range(0, len(self.pixels), _ROWS):
+            rows = slice(at, at + _ROWS)
+            yield rows, self._spectra[self.pixels[rows]]
 
 
 class TuckerGroup:

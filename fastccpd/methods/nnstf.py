@@ -39,7 +39,7 @@ from ._separable import SeparableBlur
 from ._spectral import robust_maximum
 from ._threads import thread_map
 from ._tucker_group import PatchData, first_model
-from .method import Method, Solution, register
+from .method import Method, Solution, memory_of_phases, register
 
 OUTPUTS = ("Z", "X")
 
@@ -150,12 +150,14 @@ class NNSTF(Method):
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         scene, hsi, msi = I * J * K, I_H * J_H * K, I * J * K_M
-        overlap = (min(self.patch, I) / min(self.step, I)) * (min(self.patch, J) / min(self.step, J))
-        places = int(overlap * I * J)
-        # Numbers of pixels in patches, in two ways, and the matrix that sums over them; coefficients on their way.
-        patches = places * (4 + 3 * self.ranks[2])
-        image = 0 if np.dtype(dtype).itemsize == 8 else scene * np.dtype(dtype).itemsize
-        return 8 * (4 * scene + 3 * hsi + 3 * msi + patches + places * K_M + I * I + J * J) + image
+        inside = Patches.count(msi_shape, self.patch, self.step) * min(self.patch, I) * min(self.patch, J)
+        # X and Z, the images and what is left of them; pixels of patches, in two ways, and the matrix that sums them.
+        kept = 2 * scene + 2 * (hsi + msi) + 5 * inside + 2 * (I * I + J * J)
+        beginning = 4 * inside * K_M
+        sweeps = 3 * inside * self.ranks[2]
+        step = 2 * I_H * J * K + 3 * hsi + 4 * msi
+        last = 0 if np.dtype(dtype).itemsize == 8 else scene * np.dtype(dtype).itemsize
+        return 8 * kept + memory_of_phases(8 * beginning, 8 * sweeps, 8 * step, last)
 
 
 class _Rounds:
@@ -189,20 +191,19 @@ class _Rounds:
             self._sweep(_START_STEPS, pulse)
 
     def advance(self, pulse):
-        """A sweep of each group, then Z and X."""
-        shape = self.X.shape
+        """A sweep of each group, then Z and X; the image before is overwritten once the sweeps are done."""
         self._sweep(_STEPS, pulse)
-        total = np.zeros((shape[0] * shape[1], shape[2]))
+        Z, self.X = self.image, None
+        Z.fill(0.0)
         for data, model in self.groups:
-            total[data.pixels] += data.coefficients(model.model_coefficients()) @ model.W.T
-        total /= self.patches.coverage().reshape(-1, 1)
-        Z = total.reshape(shape)
-        left = self.step.residuals(Z)
-        self.X = self.step(Z, *left)
+            data.add_model(model.model_coefficients(), model.W, Z)
+        Z /= self.patches.coverage()[:, :, None]
+        self.left = None
+        self.left = self.step.residuals(Z)
+        self.X = self.step(Z, *self.left)
         if self.options.output == "X":
-            Z = np.maximum(self.X, 0.0, out=Z)
-            left = self.step.residuals(Z)
-        self.image, self.left = Z, left
+            np.maximum(self.X, 0.0, out=Z)
+            self.left = self.step.residuals(Z)
 
     def _sweep(self, steps, pulse):
         """A sweep of each group, over threads."""

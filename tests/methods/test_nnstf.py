@@ -96,7 +96,9 @@ def test_missing_values_have_no_part_in_the_step_and_the_misfit_falls():
     assert sum(np.sum(part**2) for part in step.residuals(step(Z, *left))) < before
 
 
-def test_pixels_give_what_their_patches_give():
+@pytest.mark.parametrize("rows", [256, 7])
+def test_pixels_give_what_their_patches_give(rows, monkeypatch):
+    monkeypatch.setattr("fastccpd.methods._tucker_group._ROWS", rows)
     rng = np.random.default_rng(0)
     image, patches = rng.random((11, 9, 5)), Patches((11, 9), 4, 3)
     places = np.array([0, 3, 4, 7])
@@ -106,11 +108,11 @@ def test_pixels_give_what_their_patches_give():
     np.testing.assert_allclose(data.correlate(M), np.einsum("npk,npr->kr", T, M))
     labels = np.array([0, 1, 1, 0])
     np.testing.assert_allclose(data.means(labels)[16:], T[1:3].mean(axis=0))
-    total = np.zeros((99, 5))
-    total[data.pixels] = data.coefficients(M) @ W.T
-    expected = np.zeros((11, 9, 5))
+    total, expected = np.zeros((2, 11, 9, 5))
+    data.add_model(M, W, total)
     patches.add(M @ W.T, expected, places)
-    np.testing.assert_allclose(total.reshape(expected.shape), expected)
+    np.testing.assert_allclose(total, expected)
+    assert Patches.count((11, 9, 5), 4, 3) == len(patches)
 
 
 def test_the_image_is_that_of_the_plain_twin():
