@@ -155,7 +155,7 @@ class NNBTDMU(Method):
         scale = robust_maximum(problem.msi, problem.hsi)
         C, maps = _spectra_and_maps(problem, scale, self.rank, rng)
         A, B = _random_factors(problem.sri_shape, self, rng)
-        iterates = Iterates(problem, scale, self, A, B, C, maps)
+        iterates = _Iterates(problem, scale, self, A, B, C, maps)
         left = None if time_limit is None else time_limit - (time.perf_counter() - began)
         outcome = run_watched(iterates, max_iter=self.max_iter, callback=callback, time_limit=left, tol=self.tol)
         image = spectra(iterates.maps.astype(problem.dtype, copy=False), (iterates.C * scale).astype(problem.dtype))
@@ -173,7 +173,7 @@ class NNBTDMU(Method):
         return memory_of_phases(8 * beginning, 8 * kept + image)
 
 
-class Iterates:
+class _Iterates:
     """A (R, I, L), B (R, J, L) and C (K, R), in data divided by `scale`; columns beyond a map's own rank are zero.
 
     With `maps` (R, I, J), which `begin` factors, A and B are where that starts from.
@@ -200,7 +200,7 @@ class Iterates:
         try:
             for r, X in enumerate(() if self.start is None else self.start):
                 L = int(self.present[r].sum())
-                factor_map(X, self.A[r, :, :L], self.B[r, :, :L], self.options.beta, pulse)
+                _factor_map(X, self.A[r, :, :L], self.B[r, :, :L], self.options.beta, pulse)
         finally:
             self.start = None
             if self.options.normalise == "simplex":
@@ -280,21 +280,21 @@ class Iterates:
 
     def _ratio(self, pull_M, pull_H, P_back):
         minus, plus = self.options.lam * pull_M + _along_rows(P_back, pull_H)
-        return ratio(minus, plus, self.options.beta)
+        return _power_of_ratio(minus, plus, self.options.beta)
 
     def _volume(self):
         """log det(C'C + δI)."""
         return np.linalg.slogdet(self.C.T @ self.C + self.options.delta * np.eye(self.C.shape[1]))[1]
 
 
-def ratio(minus, plus, beta):
+def _power_of_ratio(minus, plus, beta):
     """(minus / plus)^γ, 1 where there is nothing to go by."""
     quotient = np.divide(minus, plus, out=np.ones_like(plus), where=plus > 0.0)
     gamma = exponent(beta)
     return quotient if gamma == 1.0 else quotient**gamma
 
 
-def factor_map(X, A, B, beta, pulse):
+def _factor_map(X, A, B, beta, pulse):
     """Make A B' the map X, by multiplicative updates of A and B where they stand."""
     model, work = A @ B.T, np.empty((2, *X.shape))
     misfit = np.inf
@@ -303,7 +303,7 @@ def factor_map(X, A, B, beta, pulse):
         for F, G, turned in ((A, B, False), (B, A, True)):
             parts = weights(X, model, beta, *work)
             minus, plus = ((part.T if turned else part) @ G for part in parts)
-            F *= ratio(minus, plus, beta)
+            F *= _power_of_ratio(minus, plus, beta)
             np.maximum(F, FLOOR, out=F)
             np.matmul(A, B.T, out=model)
         np.subtract(X, model, out=work[0])

@@ -165,7 +165,7 @@ class _Rounds:
 
     def __init__(self, problem, scale, options, rng):
         self.options, self.rng, self.unit = options, rng, scale**2
-        self.step = ImageStep(problem, scale, options.eta)
+        self.step = _ImageStep(problem, scale, options.eta)
         self.patches = Patches(problem.msi.shape, options.patch, options.step)
         self.X = self.step.first_image()
         self.image = np.maximum(self.X, 0.0)
@@ -182,7 +182,7 @@ class _Rounds:
             places = np.flatnonzero(labels == n)
             data = PatchData(self.patches, places).load(self.X)
             ranks = [min(r, most) for r, most in zip(options.ranks, (*self.patches.size, self.X.shape[2], len(places)))]
-            # By the MSI's patches again: by those of the first image, which is blurred, it is 1 dB worse on Salinas.
+            # By the MSI's patches again: those of the first image are blurred, and cost up to 2 dB on Salinas.
             parts = kmeans(seen[places], ranks[3], self.rng, pulse)
             model = first_model(data, parts, self.patches.size, ranks[:3], options.rho, self.rng)
             data.release()
@@ -221,7 +221,7 @@ class _Rounds:
         return 0.5 * sum(float(np.vdot(part, part)) for part in self.left) * self.unit
 
 
-class ImageStep:
+class _ImageStep:
     """The exact step to X, and what an image leaves of the data, divided by `scale`."""
 
     def __init__(self, problem, scale, eta):

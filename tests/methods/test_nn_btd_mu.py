@@ -9,7 +9,7 @@ from fastccpd import Degradation, Problem, Status, fuse
 from fastccpd.imaging import metrics
 from fastccpd.methods import get
 from fastccpd.methods._simplex_step import simplex_step
-from fastccpd.methods.nn_btd_mu import NNBTDMU, Iterates, factor_map
+from fastccpd.methods.nn_btd_mu import NNBTDMU, _factor_map, _Iterates
 
 twins = asv_folder.module("benchmarks.factored_methods")
 
@@ -25,7 +25,7 @@ def golden_start():
 
 def golden_iterates(**options):
     options = NNBTDMU(**{"rank": 2, "map_rank": 2, "warmup": 0} | options)
-    iterates = Iterates(sine_problem(), 1.0, options, *golden_start())
+    iterates = _Iterates(sine_problem(), 1.0, options, *golden_start())
     iterates.begin(None)
     iterates.cost()
     return iterates
@@ -95,7 +95,7 @@ def random_iterates(problem, seed=1, **options):
     options = NNBTDMU(**{"rank": 3, "map_rank": (2, 3, 1)} | options)
     rows, columns, bands = problem.sri_shape
     factors = rng.random((3, rows, 3)), rng.random((3, columns, 3)), rng.random((bands, 3))
-    iterates = Iterates(problem, 1.0, options, *factors)
+    iterates = _Iterates(problem, 1.0, options, *factors)
     iterates.begin(None)
     return iterates
 
@@ -157,7 +157,7 @@ def test_a_map_of_low_rank_is_factored(beta):
     rng = np.random.default_rng(0)
     X = rng.random((12, 2)) @ rng.random((2, 9))
     A, B = rng.random((12, 2)), rng.random((9, 2))
-    factor_map(X, A, B, beta, lambda: None)
+    _factor_map(X, A, B, beta, lambda: None)
     assert np.linalg.norm(X - A @ B.T) < 0.01 * np.linalg.norm(X)
 
 

@@ -20,7 +20,7 @@ from fastccpd.methods import NNSTF, get
 from fastccpd.methods._kmeans import kmeans
 from fastccpd.methods._patches import Patches
 from fastccpd.methods._tucker_group import PatchData, TuckerGroup, successive_projections
-from fastccpd.methods.nnstf import ImageStep
+from fastccpd.methods.nnstf import _ImageStep
 
 twins = asv_folder.module("benchmarks.factored_methods")
 
@@ -62,7 +62,7 @@ def test_golden_digits_of_a_sweep():
 
 
 def test_golden_digits_of_the_image_step():
-    step, nothing = ImageStep(sine_problem(), 1.0, 0.1), np.zeros((6, 5, 7))
+    step, nothing = _ImageStep(sine_problem(), 1.0, 0.1), np.zeros((6, 5, 7))
     X = step(nothing, *step.residuals(nothing))
     assert X.sum() == pytest.approx(118.6455789, rel=1e-9)
     assert X[0, 0, 0] == pytest.approx(1.035121749, rel=1e-9)
@@ -79,7 +79,7 @@ def test_the_image_step_is_the_minimum():
     problem = odd_problem()
     Z = np.random.default_rng(1).random((13, 10, 6))
     P1, P2, PM = (getattr(problem.degradation, name).toarray() for name in ("P1", "P2", "PM"))
-    step = ImageStep(problem, 1.0, 0.3)
+    step = _ImageStep(problem, 1.0, 0.3)
     X = step(Z, *step.residuals(Z))
     left = np.einsum("ai,bj,ijk->abk", P1, P2, X) - problem.hsi
     gradient = np.einsum("ai,bj,abk->ijk", P1, P2, left) + (X @ PM.T - problem.msi) @ PM + 0.3 * (X - Z)
@@ -89,7 +89,7 @@ def test_the_image_step_is_the_minimum():
 def test_missing_values_have_no_part_in_the_step_and_the_misfit_falls():
     rng = np.random.default_rng(5)
     valid = {"hsi_valid": rng.random((4, 3, 6)) > 0.2, "msi_valid": rng.random((13, 10, 2)) > 0.2}
-    step, Z = ImageStep(odd_problem(**valid), 1.0, 0.3), rng.random((13, 10, 6))
+    step, Z = _ImageStep(odd_problem(**valid), 1.0, 0.3), rng.random((13, 10, 6))
     left = step.residuals(Z)
     assert all(not part[~there].any() for part, there in zip(left, valid.values()))
     before = sum(np.sum(part**2) for part in left)
@@ -169,7 +169,11 @@ def test_gaps_cost_little():
     rng = np.random.default_rng(0)
     masks = {"hsi_valid": rng.random(hsi.shape) > 0.1, "msi_valid": rng.random(msi.shape[:2]) > 0.1}
     whole = rsnr(fuse(hsi, msi, degradation, method="nnstf").sri, scene)
-    assert rsnr(fuse(hsi, msi, degradation, method="nnstf", **masks).sri, scene) > whole - 2.0
+    masked = fuse(hsi, msi, degradation, method="nnstf", **masks).sri
+    assert rsnr(masked, scene) > whole - 2.0
+    hsi, msi = hsi.copy(), msi.copy()
+    hsi[~masks["hsi_valid"]], msi[~masks["msi_valid"]] = np.nan, -1e9
+    assert fuse(hsi, msi, degradation, method="nnstf", **masks).sri.tobytes() == masked.tobytes()
 
 
 def test_any_operators_and_sizes_are_taken():
@@ -229,6 +233,9 @@ def test_memory_estimate_is_close(dtype, clusters):
 def test_figures_on_noisy_salinas(data_folder):
     """Of all 30 rounds, from one draw: 16.52 dB, and 19.27 with one cluster."""
     cube, problem, _ = next(iter(noisy_salinas(data_folder)))
-    for clusters, figure in ((None, 16.52), (1, 19.27)):
-        image = NNSTF(clusters=clusters).solve(problem, rng=np.random.default_rng(0)).image
-        assert metrics.rsnr(image, cube) == pytest.approx(figure, abs=0.8)
+    found = [
+        metrics.rsnr(NNSTF(clusters=clusters).solve(problem, rng=np.random.default_rng(0)).image, cube)
+        for clusters in (None, 1)
+    ]
+    assert found[0] == pytest.approx(16.52, abs=0.8)
+    assert found[1] > 19.27 - 0.8
