@@ -94,13 +94,13 @@ class BetaFit:
         """The most numbers that are worked on at a time, of an image of this shape."""
         return min(max(_BLOCK, shape[2]), int(np.prod(shape)))
 
-    def by_pixel(self, C, S, out):
-        """C'w⁻ and C'w⁺ into out (2, R, N); the divergence."""
+    def by_pixel(self, C, S, out, measure=True):
+        """C'w⁻ and C'w⁺ into out (2, R, N); the divergence, if it is to be measured."""
         total = self._constant
         for place, data, model, minus, plus in self._blocks(C, S):
             np.matmul(C.T, minus, out=out[0, :, place])
             np.matmul(C.T, plus, out=out[1, :, place])
-            total += self._of_model(data, model, plus)
+            total += self._of_model(data, model, plus) if measure else 0.0
         return max(total, 0.0)
 
     def by_band(self, C, S):

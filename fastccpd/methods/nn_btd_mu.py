@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import DTypeLike
 
 from ..model.checks import as_choice, as_count, as_number, set_fields
@@ -137,12 +138,7 @@ class NNBTDMU(Method):
             set_fields(self, **{name: as_count(getattr(self, name), name, least=0)})
 
     def solve(
-        self,
-        problem: Problem,
-        *,
-        rng: np.random.Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Problem, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
         for name in ("P1", "P2", "PM"):
@@ -231,7 +227,7 @@ class _Iterates:
         coarse, fine = self.pulls
         self.A *= self._ratio(fine @ self.B, coarse @ self.seen_B, self.P1_back)
         self._look()
-        self._pull()
+        self._pull(measure=False)
         self.B *= self._ratio(fine.swapaxes(-1, -2) @ self.A, coarse.swapaxes(-1, -2) @ self.seen_A, self.P2_back)
         self._look()
 
@@ -271,11 +267,11 @@ class _Iterates:
     def _flat_maps(self):
         return self.maps.reshape(len(self.maps), -1)
 
-    def _pull(self):
+    def _pull(self, measure=True):
         """What the weights of both images pull the maps to; the divergence."""
         coarse, fine = (pull.reshape(2, len(self.A), -1) for pull in self.pulls)
-        of_hsi = self.hsi.by_pixel(self.C, self.seen, coarse)
-        of_msi = self.msi.by_pixel(self.PM @ self.C, self._flat_maps(), fine)
+        of_hsi = self.hsi.by_pixel(self.C, self.seen, coarse, measure)
+        of_msi = self.msi.by_pixel(self.PM @ self.C, self._flat_maps(), fine, measure)
         return of_hsi + self.options.lam * of_msi
 
     def _ratio(self, pull_M, pull_H, P_back):

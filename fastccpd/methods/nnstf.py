@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import DTypeLike
 from scipy import linalg
 
@@ -133,12 +134,7 @@ class NNSTF(Method):
             set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
     def solve(
-        self,
-        problem: Problem,
-        *,
-        rng: np.random.Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Problem, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         scale = self.scale or robust_maximum(problem.msi, problem.hsi)
         rounds = _Rounds(problem, scale, self, rng)

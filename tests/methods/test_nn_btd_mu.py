@@ -247,8 +247,7 @@ def test_more_materials_than_the_hsi_can_have_are_refused():
 
 
 def test_it_is_registered_with_its_defaults():
-    assert get("nn-btd-mu") is NNBTDMU
-    assert NNBTDMU().options() == {
+    defaults = {
         "rank": 6,
         "map_rank": 12,
         "beta": 1.5,
@@ -260,6 +259,7 @@ def test_it_is_registered_with_its_defaults():
         "max_iter": 999,
         "tol": 1e-7,
     }
+    assert get("nn-btd-mu")().options() == defaults
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

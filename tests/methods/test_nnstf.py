@@ -176,6 +176,22 @@ def test_gaps_cost_little():
     assert fuse(hsi, msi, degradation, method="nnstf", **masks).sri.tobytes() == masked.tobytes()
 
 
+def test_it_is_registered_with_its_defaults_and_says_that_it_is_inferred():
+    assert get("nnstf") is NNSTF
+    assert "inferred as a whole" in " ".join(NNSTF.__doc__.split())
+    assert NNSTF().options() == {
+        "ranks": (8, 8, 8, 16),
+        "clusters": None,
+        "patch": 8,
+        "step": 4,
+        "eta": 0.1,
+        "rho": 1e-3,
+        "max_iter": 30,
+        "output": "Z",
+        "scale": None,
+    }
+
+
 def test_any_operators_and_sizes_are_taken():
     rng = np.random.default_rng(0)
     scene = rng.random((13, 10, 3)) @ rng.random((3, 7))
@@ -203,22 +219,6 @@ def test_any_operators_and_sizes_are_taken():
 def test_options_out_of_range_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         NNSTF(**options)
-
-
-def test_it_is_registered_with_its_defaults_and_says_that_it_is_inferred():
-    assert get("nnstf") is NNSTF
-    assert "inferred as a whole" in " ".join(NNSTF.__doc__.split())
-    assert NNSTF().options() == {
-        "ranks": (8, 8, 8, 16),
-        "clusters": None,
-        "patch": 8,
-        "step": 4,
-        "eta": 0.1,
-        "rho": 1e-3,
-        "max_iter": 30,
-        "output": "Z",
-        "scale": None,
-    }
 
 
 @pytest.mark.parametrize("clusters", [None, 1])
