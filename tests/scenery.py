@@ -75,6 +75,24 @@ class Golden:
         self.z = np.vstack([part.reshape(-1, 3, order="F") for part in parts])
 
 
+def grid(*shape):
+    """The index along each axis of an array of this shape, counted from zero."""
+    return np.meshgrid(*map(np.arange, shape), indexing="ij")
+
+
+def sine_problem():
+    """Another one without random numbers: 6×5×7, odd sizes, dense operators, images that fit no scene."""
+
+    def bell(rows, columns):
+        a, i = grid(rows, columns)
+        return 1.0 / (1.0 + (i - 2.0 * a) ** 2)
+
+    a, b, k = grid(3, 2, 7)
+    i, j, m = grid(6, 5, 3)
+    hsi, msi = 2.0 + np.sin(a + 2 * b + 3 * k), 2.0 + np.cos(2 * i + 3 * j + m)
+    return Problem(hsi, msi, Degradation(bell(3, 6), bell(2, 5), bell(3, 7)))
+
+
 def noisy_salinas(folder, draws=5):
     """(scene, problem, generator) for each noise draw at 5 dB, "stereo" degradation, landsat bands."""
     cube = scenes.load("salinas-a", folder).cube

@@ -8,7 +8,7 @@ from fastccpd import Degradation, fuse, methods
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
 
 SHAPE = (64, 52, 40)
-ABLE = ("auto", "nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls")
+ABLE = ("auto", "nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls", "nn-btd-mu")
 
 
 @pytest.fixture(scope="module")

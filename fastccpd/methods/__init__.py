@@ -7,8 +7,12 @@ from .cbtd_apg import CBTDAPG
 from .fuse_sylvester import FUSESylvester
 from .hysure import HySure
 from .method import Method, Solution, get, make, names, register
+from .nctcp import NCTCP
+from .nn_btd_mu import NNBTDMU
 from .nn_ccpd_auto import NNCCPDAuto
 from .nn_ccpd_nls import NNCCPDNLS
+from .nnstf import NNSTF
+from .nssr import NSSR
 from .scott import SCOTT
 from .stereo import Stereo
 from .tv_maps import TVMaps
@@ -21,7 +25,11 @@ __all__ = [
     "BSCOTT",
     "CBTDAPG",
     "DEFAULT",
+    "NCTCP",
+    "NNBTDMU",
     "NNCCPDNLS",
+    "NNSTF",
+    "NSSR",
     "SCOTT",
     "UCCCPDNLS",
     "Auto",
