@@ -5,6 +5,7 @@ from .auto import Auto
 from .b_scott import BSCOTT
 from .cbtd_apg import CBTDAPG
 from .fuse_sylvester import FUSESylvester
+from .gsa import GSA
 from .hysure import HySure
 from .method import Method, Solution, get, make, names, register
 from .nn_ccpd_auto import NNCCPDAuto
@@ -21,6 +22,7 @@ __all__ = [
     "BSCOTT",
     "CBTDAPG",
     "DEFAULT",
+    "GSA",
     "NNCCPDNLS",
     "SCOTT",
     "UCCCPDNLS",
