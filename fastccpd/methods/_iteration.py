@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 
+from ..estimation.watch import Stopped, Watch
 from ..model.result import Progress, Status, Trace
 from .method import Solution
 
@@ -39,6 +40,30 @@ def run(advance, cost, *, max_iter, began, callback=None, time_limit=None, tol=N
             return Outcome(status, now, n_iter, trace)
         advance()
         n_iter += 1
+
+
+def run_watched(iterates, *, max_iter, callback=None, time_limit=None, settled=None):
+    """Like `run`, for a method whose beginning or whose iterations take long.
+
+    `iterates` has `begin(pulse)`, `advance(pulse)` and `cost()`, which is that of the image so far, also before
+    `begin` is done. Both call `pulse()` often, and are left by an exception where the callback or the clock says stop:
+    what they leave then is the image of the last whole iteration. `settled()` says whether another one is worth while.
+    """
+    watch, status = Watch("", callback, time_limit), Status.FINISHED if settled is None else Status.MAX_ITERATIONS
+    try:
+        iterates.begin(watch.pulse)
+        watch.iteration(iterates.cost(), 0)
+        for _ in range(max_iter):
+            iterates.advance(watch.pulse)
+            watch.iteration(iterates.cost(), 0)
+            if settled is not None and settled():
+                status = Status.STEP_SMALL
+                break
+    except Stopped as stopped:
+        status = stopped.status
+    if not len(watch.trace):
+        watch.trace.append_cost(iterates.cost(), 0, watch.seconds)
+    return Outcome(status, watch.trace.cost[-1], len(watch.trace) - 1, watch.trace)
 
 
 def finished(image, cost, began, callback):

@@ -29,12 +29,10 @@ from ..model.checks import as_choice, as_count, as_number, set_fields
 from ._circular import circular_blur
 from ._iteration import run
 from ._spectral import components, half_square, leading_vectors, robust_maximum, spectra
+from ._vca import vertices
 from .method import Method, Solution, memory_of_phases, register
 
 BASES = ("vca", "svd")
-
-# VCA is run this many times; the vertices that span the largest volume are kept.
-_VCA_RUNS = 20
 
 
 @register("hysure")
@@ -125,38 +123,6 @@ class HySure(Method):
 
     def _subspace(self, pixels):
         return vertices(pixels, self.rank) if self.basis == "vca" else leading_vectors(pixels.T, self.rank)[0]
-
-
-def vertices(pixels, count):
-    """`count` extreme pixels of a (pixels, bands) matrix, projected on their subspace, as columns: VCA, affine form.
-
-    The pixels are reduced to their count − 1 principal components and given one more, constant coordinate. A vertex is
-    the pixel that reaches furthest along a random direction orthogonal to the vertices found before. It is returned
-    without what the reduction took away, which is mostly noise.
-    """
-    mean = pixels.mean(axis=0)
-    centred = pixels - mean
-    axes = np.zeros((pixels.shape[1], 0))
-    if count > 1:
-        axes, _ = leading_vectors(centred.T, count - 1)
-        # LAPACK leaves the signs open, and with them the random directions' meaning.
-        axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(count - 1)] < 0.0, -1.0, 1.0)
-    reduced = centred @ axes
-    lifted = np.column_stack([reduced, np.full(len(pixels), np.linalg.norm(reduced, axis=1).max())])
-    rng = np.random.default_rng(0)
-    best, largest = None, -np.inf
-    for _ in range(_VCA_RUNS):
-        found, taken = [], np.eye(count)[:, -1:]
-        while len(found) < count:
-            direction = rng.standard_normal(count)
-            direction -= taken @ (taken.T @ direction)
-            found.append(int(np.abs(lifted @ direction).argmax()))
-            taken, _ = np.linalg.qr(lifted[found].T)
-        E = mean[:, None] + axes @ reduced[found].T
-        volume = np.linalg.slogdet(E.T @ E)[1]
-        if best is None or volume > largest:
-            best, largest = E, volume
-    return best
 
 
 class _ADMM:

@@ -1,0 +1,79 @@
+"""Overlapping square patches of an image: where they lie, their values, and their average.
+
+A patch is named by its place, a number that counts the starts row by row. Starts along an axis are 0, step, 2·step, …,
+and one more where the border is not reached, so that every pixel lies in some patch; none comes twice. A patch is never
+larger than the image.
+"""
+
+import numpy as np
+
+from ..model.types import Array
+
+
+def starts(length: int, size: int, step: int) -> Array:
+    """Where patches of `size` begin along an axis: 0, step, 2·step, …, the last one flush with the border."""
+    last = max(length - size, 0)
+    return np.append(np.arange(0, last, step), last)
+
+
+class Patches:
+    """The patches of images of one shape.
+
+    Parameters
+    ----------
+    shape : (I, J, ...)
+        Of the images; further axes are not looked at.
+    size, step : int
+        Rows and columns of a patch, and how far its start moves.
+    order : {"C", "F"}
+        Whether the pixels inside a patch are counted row by row or column by column.
+
+    Attributes
+    ----------
+    size : (int, int)
+        Rows and columns of a patch: those asked for, or those of the image where it has fewer.
+    grid : (int, int)
+        How many places there are along rows and along columns.
+    rows, columns : (N,) arrays
+        The first pixel of each place.
+    pixels : (N, q) array
+        The pixels of each place, as numbers in the image row by row; q = size[0]·size[1].
+    """
+
+    def __init__(self, shape, size, step=1, order="C"):
+        self.shape = I, J = tuple(shape[:2])
+        self.size = min(size, I), min(size, J)
+        rows, columns = (starts(n, q, step) for n, q in zip((I, J), self.size, strict=True))
+        self.grid = len(rows), len(columns)
+        self.rows, self.columns = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
+        inside = np.add.outer(np.arange(self.size[0]) * J, np.arange(self.size[1])).ravel(order=order)
+        self.pixels = np.add.outer(self.rows * J + self.columns, inside)
+
+    def __len__(self):
+        return len(self.pixels)
+
+    def gather(self, image: Array, places: Array | slice = slice(None)) -> Array:
+        """The patches at some places, (n, q, K), of an image (I, J, K)."""
+        return np.take(image.reshape(-1, image.shape[2]), self.pixels[places], axis=0)
+
+    def add(self, patches: Array, total: Array, places: Array | slice = slice(None)) -> None:
+        """Add patches (n, q, K) at places that all differ to an image (I, J, K), in C order.
+
+        Pixels of different patches at the same offset differ too, so that a fixed order of sums, and the same bytes,
+        need no more than one addition an offset.
+        """
+        flat = total.reshape(-1, total.shape[2])
+        pixels = self.pixels[places]
+        for offset in range(pixels.shape[1]):
+            flat[pixels[:, offset]] += patches[:, offset]
+
+    def coverage(self) -> Array:
+        """How many patches each pixel lies in, (I, J); at least one."""
+        return np.bincount(self.pixels.ravel(), minlength=self.shape[0] * self.shape[1]).reshape(self.shape)
+
+    def average(self, patches: Array) -> Array:
+        """The image (I, J, K) in which each pixel is the mean of the patches (N, q, K) over it, all places in order."""
+        total = np.zeros((*self.shape, patches.shape[2]))
+        self.add(patches, total)
+        total /= self.coverage()[:, :, None]
+        return total

@@ -1,0 +1,124 @@
+"""The blur seen as one operator P = P1 ⊗ P2 on the maps of a scene, and the exact solve of (c P'P + μI) Z = B.
+
+With thin singular value decompositions P1 = U1 diag(a) V1' and P2 = U2 diag(b) V2', made once, P'P has the eigenvalues
+a_i² b_j², with eigenvectors V1 ⊗ V2, and zeros elsewhere. So, for each map,
+
+    Z = (B − V1 [(V1' B V2) * w] V2') / μ,          w = c a²b²' / (c a²b²' + μ),
+
+four thin products a map, for any separable operator, boundary and size. The relative error is about eps·c·max(a²b²)/μ.
+
+Maps come as a stack (n, I, J) or as a cube (I, J, K), bands last, whichever the caller has: neither is transposed.
+"""
+
+import numpy as np
+from scipy import linalg
+
+from ..kernels.maps import along
+from ..model.types import Array
+
+# A cube is put together so many rows at a time: enough for a fast product, and no second cube.
+_ROWS = 16
+
+
+class SeparableBlur:
+    """P1 and P2 of a degradation, applied to stacks of maps, and inverted together with a multiple of the identity.
+
+    Parameters
+    ----------
+    degradation : Degradation
+
+    Attributes
+    ----------
+    P1, P2 : (I_H, I), (J_H, J) sparse matrices
+    """
+
+    def __init__(self, degradation):
+        self.P1, self.P2 = degradation.P1, degradation.P2
+        self._P1_back, self._P2_back = self.P1.T.tocsr(), self.P2.T.tocsr()
+        self._U1, self._a, self._V1 = _thin_svd(self.P1)
+        self._U2, self._b, self._V2 = _thin_svd(self.P2)
+        self._squares = np.multiply.outer(self._a**2, self._b**2)
+
+    def see(self, maps: Array) -> Array:
+        """P1 Z P2' of each map: (n, I, J) to (n, I_H, J_H)."""
+        return np.stack([(self.P2 @ (self.P1 @ Z).T).T for Z in maps])
+
+    def back(self, maps: Array) -> Array:
+        """The adjoint of `see`, P1' Y P2 of each map: (n, I_H, J_H) to (n, I, J)."""
+        return np.stack([(self._P2_back @ (self._P1_back @ Y).T).T for Y in maps])
+
+    def solve(self, B: Array, mu: float | Array, c: float = 1.0, out: Array | None = None) -> Array:
+        """Z of (c P'P + μI) Z = B, map by map.
+
+        Parameters
+        ----------
+        B : (n, I, J) array
+        mu : float or (n,) array
+            Above zero; one for all maps or one for each.
+        c : float
+        out : (n, I, J) array, optional
+            May be B itself.
+
+        Returns
+        -------
+        (n, I, J) array
+        """
+        out = np.empty(B.shape) if out is None else out
+        powers, V1_back, V2_back = c * self._squares, self._V1.T, self._V2.T
+        for Z, b, mu_n in zip(out, B, np.broadcast_to(mu, len(B)), strict=True):
+            inside = V1_back @ (b @ self._V2)
+            inside *= powers / (powers + mu_n)
+            np.subtract(b, (self._V1 @ inside) @ V2_back, out=Z)
+            Z /= mu_n
+        return out
+
+    def see_cube(self, cube: Array) -> Array:
+        """`see` for bands last: (I, J, K) to (I_H, J_H, K)."""
+        return along(self.P2, along(self.P1, cube, 0), 1)
+
+    def back_cube(self, cube: Array) -> Array:
+        """`back` for bands last: (I_H, J_H, K) to (I, J, K)."""
+        return along(self._P1_back, along(self._P2_back, cube, 1), 0)
+
+    def solve_cube(self, B: Array, mu: float | Array, c: float = 1.0, out: Array | None = None) -> Array:
+        """`solve` for bands last; `mu` is one for all bands or one for each.
+
+        Parameters
+        ----------
+        B : (I, J, K) array
+        mu : float or (K,) array
+        c : float
+        out : (I, J, K) array, optional
+            May be B itself.
+
+        Returns
+        -------
+        (I, J, K) array
+        """
+        I, J, K = B.shape
+        powers = c * self._squares[:, :, None]
+        half = (self._V1.T @ B.reshape(I, -1)).reshape(-1, J, K)
+        inside = self._V2.T @ half
+        inside *= powers / (powers + mu)
+        np.matmul(self._V2, inside, out=half)
+        out = np.empty(B.shape) if out is None else out
+        for start in range(0, I, _ROWS):
+            rows = slice(start, start + _ROWS)
+            seen = self._V1[rows] @ half.reshape(len(half), -1)
+            np.subtract(B[rows], seen.reshape(-1, J, K), out=out[rows])
+            out[rows] /= mu
+        return out
+
+    def pseudo_inverse(self, maps: Array, rtol: float = 1e-10) -> Array:
+        """P1⁺ Y P2⁺' of each map, without singular values below `rtol` of the largest: (n, I_H, J_H) to (n, I, J)."""
+        inverses = []
+        for U, s, V in ((self._U1, self._a, self._V1), (self._U2, self._b, self._V2)):
+            kept = s > rtol * s.max(initial=0.0)
+            inverses.append((V[:, kept] / s[kept]) @ U[:, kept].T)
+        return inverses[0] @ maps @ inverses[1].T
+
+
+def _thin_svd(P):
+    """U, the singular values and V (not transposed) of a sparse matrix."""
+    U, s, V_back = linalg.svd(P.toarray(), full_matrices=False, check_finite=False)
+    return U, s, np.ascontiguousarray(V_back.T)
