@@ -4,6 +4,7 @@ from ..model.result import Progress
 from .auto import Auto
 from .b_scott import BSCOTT
 from .cbtd_apg import CBTDAPG
+from .cnmf import CNMF
 from .fuse_sylvester import FUSESylvester
 from .gsa import GSA
 from .hysure import HySure
@@ -21,6 +22,7 @@ DEFAULT = "auto"
 __all__ = [
     "BSCOTT",
     "CBTDAPG",
+    "CNMF",
     "DEFAULT",
     "GSA",
     "NNCCPDNLS",
