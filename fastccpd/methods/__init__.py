@@ -8,6 +8,7 @@ from .cnmf import CNMF
 from .fuse_sylvester import FUSESylvester
 from .gsa import GSA
 from .hysure import HySure
+from .ltmr import LTMR
 from .method import Method, Solution, get, make, names, register
 from .nn_ccpd_auto import NNCCPDAuto
 from .nn_ccpd_nls import NNCCPDNLS
@@ -25,6 +26,7 @@ __all__ = [
     "CNMF",
     "DEFAULT",
     "GSA",
+    "LTMR",
     "NNCCPDNLS",
     "SCOTT",
     "UCCCPDNLS",

@@ -43,6 +43,6 @@ def half_square(model, data):
     return 0.5 * float(np.vdot(model, model))
 
 
-def robust_maximum(*images):
+def robust_maximum(*images, quantile=_QUANTILE):
     """The 99.9 % quantile of the first image in which that is positive: the default of every `scale`."""
-    return next((top for top in (float(np.quantile(image, _QUANTILE)) for image in images) if top > 0.0), 1.0)
+    return next((top for top in (float(np.quantile(image, quantile)) for image in images) if top > 0.0), 1.0)

@@ -112,7 +112,7 @@ class CNMF(Method):
     ) -> Solution:
         watch, status = Watch("", callback, time_limit), Status.FINISHED
         _check_weights(problem.degradation)
-        unmixing = _Unmixing(problem, self)
+        unmixing = Unmixing(problem, self)
         unmixing.begin(self._vertices(unmixing, rng))
         try:
             unmixing.run(watch)
@@ -129,7 +129,7 @@ class CNMF(Method):
         pixels = unmixing.filled_pixels()
         count, most = self.rank, min(pixels.shape)
         if count is None:
-            count = min(max(_SPECTRA, _virtual_dimensionality(pixels)), most)
+            count = min(max(_SPECTRA, virtual_dimensionality(pixels)), most)
         elif count > most:
             raise ValueError(f"rank: got {count}; at most {most} is possible with this HSI")
         return np.maximum(vertices(pixels, count, threshold="toolbox", runs=1, rng=rng), 0.0)
@@ -145,7 +145,7 @@ class CNMF(Method):
         return 8 * kept + memory_of_phases(8 * beginning, 8 * updates, I * J * K * itemsize + narrow) + (1 << 16)
 
 
-class _Unmixing:
+class Unmixing:
     """The phases, in data divided by `scale`. `hsi` and `msi` are the factorisations of the two images."""
 
     def __init__(self, problem, options):
@@ -191,7 +191,7 @@ class _Unmixing:
             self._unmix_hsi(watch)
             if not left:
                 break
-            msi = ByProducts(self.M, self.PM @ self.hsi.W, self.msi.A, self.delta, self.M_valid)
+            msi = ByProducts(self.M, self.PM @ self.hsi.W, self.msi.A.copy(), self.delta, self.M_valid)
             self._unmix_msi(msi, watch)
             if not (self._fell(misfit, self.hsi.cost) and self._fell(self.msi.cost, msi.cost)):
                 break
@@ -274,7 +274,7 @@ def _check_weights(degradation):
             raise ValueError(f"degradation: {name} holds a weight of {least:g}; 'cnmf' needs weights of at least 0")
 
 
-def _virtual_dimensionality(pixels):
+def virtual_dimensionality(pixels):
     """How many eigenvalues of the bands' second moment lie above those of their covariance by more than chance."""
     moments = pixels.T @ pixels / len(pixels)
     mean = pixels.mean(axis=0)
