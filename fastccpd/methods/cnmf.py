@@ -280,4 +280,5 @@ def virtual_dimensionality(pixels):
     mean = pixels.mean(axis=0)
     of_moments, of_covariance = (linalg.eigvalsh(m)[::-1] for m in (moments, moments - np.outer(mean, mean)))
     deviation = np.sqrt(2.0 / len(pixels) * (of_moments**2 + of_covariance**2))
-    return int(np.sum(of_moments - of_covariance > special.ndtri(1.0 - _FALSE_ALARMS) * deviation))
+    above = of_moments - of_covariance > special.ndtri(1.0 - _FALSE_ALARMS) * deviation
+    return int(np.sum(above & (of_moments > len(mean) * np.finfo(np.float64).eps * of_moments[0])))

@@ -148,7 +148,7 @@ class ADMM:
     """The iteration, in data divided by `scale`; `C` are the maps, `image` gives D C."""
 
     def __init__(self, problem, options, rng, labels=None):
-        self.options, self.rng, self.labels = options, rng, labels
+        self.options, self.rng, self.labels, self.tau = options, rng, labels, 0.5 * options.eta / options.mu
         self.scale = options.scale or robust_maximum(problem.hsi, problem.msi, quantile=_NEARLY_ALL)
         hsi, self.msi = (np.divide(image, self.scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
         D, _ = leading_vectors(hsi.reshape(-1, hsi.shape[2]).T, options.rank)
@@ -162,13 +162,15 @@ class ADMM:
         self.C = upsampling(problem.degradation).image(self.inside)
         self.U = None
 
+    def all_patches(self):
+        return Patches(self.msi.shape, self.options.patch, self.options.step, order="F")
+
     def begin(self, pulse):
         """The clusters, and what of the first step stays."""
-        options = self.options
-        self.patches = Patches(self.msi.shape, options.patch, options.step, order="F")
+        self.patches = self.all_patches()
         if self.labels is None:
             pixels = self.patches.gather(self.msi).reshape(len(self.patches), -1)
-            self.labels = k_means(pixels, options.clusters, self.rng, pulse)
+            self.labels = k_means(pixels, self.options.clusters, self.rng, pulse)
         self.order, self.groups = by_size(self.labels)
         self.coverage = self.patches.coverage()[:, :, None]
         self.fixed = self.blur.back_cube(self.inside)
@@ -195,9 +197,7 @@ class ADMM:
             step = max(1, _BATCH // (size * spectrum[0].size))
             for start in range(0, count, step):
                 pulse()
-                part = spectrum[first + size * start : first + size * min(start + step, count)]
-                slices = part.reshape(-1, size, *part.shape[1:]).swapaxes(1, 2)
-                part[...] = shrink(slices, 0.5 * self.options.eta / self.options.mu).swapaxes(1, 2).reshape(part.shape)
+                shrink(spectrum[first + size * start : first + size * min(start + step, count)], size, self.tau)
         self.patches.add(fft.irfft(spectrum, q, axis=1), total, self.order)
         total /= self.coverage
         return total
@@ -210,16 +210,17 @@ class ADMM:
         return self.C.astype(dtype, copy=False) @ (self.scale * self.D).T.astype(dtype)
 
 
-def shrink(slices, tau):
-    """Slices (…, n, p) with every singular value σ become (σ + sqrt(σ² − 4τ))/2, or 0 where σ² ≤ 4τ."""
-    n, p = slices.shape[-2:]
-    adjoint = slices.conj().swapaxes(-1, -2)
-    squares, vectors = np.linalg.eigh(slices @ adjoint if n <= p else adjoint @ slices)
-    kept = squares > max(4.0 * tau, 0.0)
+def shrink(spectrum, size, tau):
+    """In slices of clusters of `size` patches, (patches, frequencies, p), σ becomes (σ + sqrt(σ² − 4τ))/2 or 0."""
+    slices = spectrum.reshape(-1, size, *spectrum.shape[1:]).swapaxes(1, 2)
+    adjoint, wide = slices.conj().swapaxes(-1, -2), size <= slices.shape[-1]
+    squares, vectors = np.linalg.eigh(slices @ adjoint if wide else adjoint @ slices)
+    kept = squares > 4.0 * tau
     ratio = np.divide(4.0 * tau, squares, out=np.ones_like(squares), where=kept)
     part = np.where(kept, 0.5 + 0.5 * np.sqrt(1.0 - ratio), 0.0)
     part = (vectors * part[..., None, :]) @ vectors.conj().swapaxes(-1, -2)
-    return part @ slices if n <= p else slices @ part
+    slices = part @ slices if wide else slices @ part
+    spectrum[...] = slices.swapaxes(1, 2).reshape(spectrum.shape)
 
 
 def by_size(labels):
