@@ -16,7 +16,8 @@ C^_k,f being the (n_k, p) slice of frequency f. ADMM takes the patches from othe
 Singular values do not change if D is rotated. So D is one in which S is diagonal, and the first line is one exact
 separable solve for each map. With U = G/(2μ), U is V − X afterwards, and μV + ½G is μ(2V − X): of the dual nothing is
 kept but U. A slice T becomes f(T T*) T, or T f(T*T), whichever is smaller, with f(λ) = (1 + sqrt(1 − 4τ/λ))/2 or 0:
-that takes eigenvectors of small matrices, and no singular vectors.
+that takes eigenvectors of small matrices, and no singular vectors. The pixels of a patch are few, so their Fourier
+transform is a product with a matrix.
 
 The rule for σ takes the stationary point of τ log σ + ½(σ − y)² without comparing it with σ = 0, and the mean of the
 patches is not the minimiser of their sum: the iteration has no cost that falls, and its end oscillates a little.
@@ -24,13 +25,15 @@ patches is not the minimiser of their sum: the iteration has no cost that falls,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
-from scipy import fft, sparse
+from scipy import sparse
 
+from ..kernels.slices import shrink, whole_lanes
 from ..model.checks import as_count, as_number, set_fields
 from ..model.types import Callback
 from ._iteration import run_watched
@@ -40,8 +43,8 @@ from ._spectral import half_square, leading_vectors, robust_maximum
 from ._upsampling import upsampling
 from .method import Method, Solution, memory_of_phases, register
 
-# Numbers of the slices that are shrunk together.
-_BATCH = 1 << 16
+# Numbers of the patches that are transformed and shrunk together.
+_BATCH = 1 << 19
 
 # A scale that few bright pixels do not move, and that is near the maximum all the same.
 _NEARLY_ALL = 0.9999
@@ -132,12 +135,12 @@ class LTMR(Method):
         (I, J, K_M), (I_H, J_H, K), itemsize = msi_shape, hsi_shape, np.dtype(dtype).itemsize
         p, hsi, fine, coarse = self.rank, I_H * J_H * K, I * J, I_H * J_H
         number = len(starts(I, self.patch, self.step)) * len(starts(J, self.patch, self.step))
-        patches = number * min(self.patch, I) * min(self.patch, J)
+        pixels = min(self.patch, I) * min(self.patch, J)
         beginning = 3 * hsi + 2 * K * K
-        clustering = patches * K_M + 2 * number * min(self.clusters, number)
-        # C, U and what stays of the right-hand side; X, V and the patches twice, or X, V, U, the new C and a sum.
-        kept = fine * (K_M + 1 + 3 * p) + 2 * coarse * p + patches + 2 * (I * I_H + J * J_H) + I_H**2 + J_H**2
-        shrinking = 2 * fine * p + (2 * p + 1) * patches + 2 * number * p + 8 * _BATCH
+        clustering = number * (pixels * K_M + 2 * min(self.clusters, number))
+        kept = fine * (K_M + 1 + 3 * p) + 2 * coarse * p + number * pixels + 2 * (I * I_H + J * J_H) + I_H**2 + J_H**2
+        # A batch: its patches, their transforms (a third more numbers) before and after.
+        shrinking = 2 * fine * p + 4 * min(_BATCH, number * pixels * p)
         solving = 5 * fine * p + (I_H * J + coarse) * p
         image = fine * (K + p) * itemsize
         phases = 8 * beginning, 8 * clustering, 8 * max(shrinking, solving), image
@@ -171,7 +174,11 @@ class ADMM:
         if self.labels is None:
             pixels = self.patches.gather(self.msi).reshape(len(self.patches), -1)
             self.labels = k_means(pixels, self.options.clusters, self.rng, pulse)
-        self.order, self.groups = by_size(self.labels)
+        self.order = np.argsort(self.labels, kind="stable")
+        self.firsts = np.append(0, np.cumsum(np.unique(self.labels, return_counts=True)[1]))
+        count = self.patches.pixels.shape[1]
+        self.batches = batches(self.firsts, _BATCH // (count * self.C.shape[2]))
+        self.forwards, self.backwards = fourier(count)
         self.coverage = self.patches.coverage()[:, :, None]
         self.fixed = self.blur.back_cube(self.inside)
         self.fixed += self.msi @ self.D_M
@@ -191,14 +198,15 @@ class ADMM:
 
     def shrunk(self, X, pulse):
         """V: the mean of the patches of X, each in the slices of its cluster with smaller singular values."""
-        total, q = np.zeros_like(X), self.patches.pixels.shape[1]
-        spectrum = fft.rfft(self.patches.gather(X, self.order), axis=1)
-        for first, count, size in self.groups:
-            step = max(1, _BATCH // (size * spectrum[0].size))
-            for start in range(0, count, step):
-                pulse()
-                shrink(spectrum[first + size * start : first + size * min(start + step, count)], size, self.tau)
-        self.patches.add(fft.irfft(spectrum, q, axis=1), total, self.order)
+        total = np.zeros_like(X)
+        for clusters in self.batches:
+            pulse()
+            firsts = self.firsts[clusters]
+            places = self.order[firsts[0] : firsts[-1]]
+            spectrum = self.patches.gather(X, places).swapaxes(1, 2) @ self.forwards
+            shrunk = np.empty_like(spectrum)
+            shrink(spectrum, firsts - firsts[0], 4.0 * self.tau, shrunk)
+            self.patches.add(self.backwards @ shrunk.swapaxes(1, 2), total, places)
         total /= self.coverage
         return total
 
@@ -210,28 +218,27 @@ class ADMM:
         return self.C.astype(dtype, copy=False) @ (self.scale * self.D).T.astype(dtype)
 
 
-def shrink(spectrum, size, tau):
-    """In slices of clusters of `size` patches, (patches, frequencies, p), σ becomes (σ + sqrt(σ² − 4τ))/2 or 0."""
-    slices = spectrum.reshape(-1, size, *spectrum.shape[1:]).swapaxes(1, 2)
-    adjoint, wide = slices.conj().swapaxes(-1, -2), size <= slices.shape[-1]
-    squares, vectors = np.linalg.eigh(slices @ adjoint if wide else adjoint @ slices)
-    kept = squares > 4.0 * tau
-    ratio = np.divide(4.0 * tau, squares, out=np.ones_like(squares), where=kept)
-    part = np.where(kept, 0.5 + 0.5 * np.sqrt(1.0 - ratio), 0.0)
-    part = (vectors * part[..., None, :]) @ vectors.conj().swapaxes(-1, -2)
-    slices = part @ slices if wide else slices @ part
-    spectrum[...] = slices.swapaxes(1, 2).reshape(spectrum.shape)
+def fourier(count):
+    """The real Fourier transform of `count` numbers and its inverse, as matrices (count, 2F).
+
+    Of F frequencies first come the real parts, then the imaginary ones; those beyond the last are zeros.
+    """
+    frequencies, F = count // 2 + 1, whole_lanes(count // 2 + 1)
+    angles = 2.0 * np.pi / count * (np.outer(np.arange(count), np.arange(frequencies)) % count)
+    forwards = np.zeros((count, 2 * F))
+    forwards[:, :frequencies], forwards[:, F : F + frequencies] = np.cos(angles), -np.sin(angles)
+    # All but the first, and the last of an even number, stand for two.
+    twice = np.where((np.arange(F) > 0) & (2 * np.arange(F) != count), 2.0, 1.0)
+    return forwards, forwards * np.tile(twice, 2) / count
 
 
-def by_size(labels):
-    """An order of the patches in which clusters of one size follow each other, and (first, clusters, size) of each."""
-    sizes = np.bincount(labels)
-    order = np.lexsort((labels, sizes[labels]))
-    groups, first = [], 0
-    for size, count in zip(*np.unique(sizes[sizes > 0], return_counts=True), strict=True):
-        groups.append((first, int(count), int(size)))
-        first += size * count
-    return order, groups
+def batches(firsts, size):
+    """Slices of the bounds of clusters that together have at most `size` patches, where no cluster has more."""
+    bounds = [0]
+    while bounds[-1] < len(firsts) - 1:
+        last = np.searchsorted(firsts, firsts[bounds[-1]] + size, side="right") - 1
+        bounds.append(max(int(last), bounds[-1] + 1))
+    return [slice(first, last + 1) for first, last in pairwise(bounds)]
 
 
 def k_means(points, clusters, rng, pulse):

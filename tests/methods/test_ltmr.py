@@ -9,8 +9,8 @@ from scenery import assert_memory_estimate_is_close, band_means, observe
 from fastccpd import Degradation, Problem, Status, fuse
 from fastccpd.blas import one_blas_thread
 from fastccpd.imaging import degrade, gaussian, metrics
-from fastccpd.methods import LTMR, get
-from fastccpd.methods.ltmr import ADMM, by_size, k_means, shrink
+from fastccpd.methods import LTMR, get, ltmr
+from fastccpd.methods.ltmr import ADMM, batches, fourier, k_means
 
 plain = module("benchmarks.plain")
 
@@ -98,37 +98,29 @@ def test_iterations_are_those_of_the_definition(shape, boundary, options, cluste
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 6), (2, 3), (4, 4), (3, 11), (17, 5), (9, 10), (40, 12)])
-@pytest.mark.parametrize("tau", [0.0, 0.3, 5.0, 1e6])
-def test_shrinking_lowers_singular_values(shape, tau):
-    rng = np.random.default_rng(0)
-    patches = rng.standard_normal((3 * shape[0], 49, shape[1]))
-    expected = []
-    for cluster in np.split(patches, 3):
-        slices = np.fft.fft(cluster, axis=1).swapaxes(0, 1)
-        left, sigma, right = np.linalg.svd(slices, full_matrices=False)
-        kept = sigma**2 > 4.0 * tau
-        sigma = np.where(kept, 0.5 * (sigma + np.sqrt(np.where(kept, sigma**2 - 4.0 * tau, 0.0))), 0.0)
-        expected.append(np.fft.ifft(((left * sigma[:, None]) @ right).swapaxes(0, 1), axis=1).real)
-    spectrum = np.fft.rfft(patches, axis=1)
-    shrink(spectrum, shape[0], tau)
-    np.testing.assert_allclose(np.fft.irfft(spectrum, 49, axis=1), np.concatenate(expected), atol=1e-9)
+@pytest.mark.parametrize("count", [1, 2, 9, 36, 49])
+def test_the_fourier_matrices_are_numpys_transforms(count):
+    line = np.random.default_rng(0).standard_normal(count)
+    forwards, backwards = fourier(count)
+    real, imaginary = np.split(line @ forwards, 2)
+    expected = np.fft.rfft(line)
+    np.testing.assert_allclose(real[: len(expected)] + 1j * imaginary[: len(expected)], expected, atol=1e-12)
+    assert not np.append(real[len(expected) :], imaginary[len(expected) :]).any()
+    np.testing.assert_allclose(backwards @ (line @ forwards), line, atol=1e-12)
 
 
-def test_slices_of_deficient_rank_and_of_nothing_are_shrunk_too():
-    rng = np.random.default_rng(0)
-    same = np.repeat(rng.standard_normal((1, 9, 5)), 4, axis=0)
-    for patches in (same, np.zeros((4, 9, 5)), 1e-8 * same):
-        spectrum = np.fft.rfft(patches, axis=1)
-        shrink(spectrum, 4, 0.0)
-        np.testing.assert_allclose(np.fft.irfft(spectrum, 9, axis=1), patches, rtol=0, atol=1e-7)
+def test_batches_take_whole_clusters_and_no_more_patches_than_allowed():
+    firsts = np.array([0, 3, 5, 12, 13, 14])
+    assert [firsts[part].tolist() for part in batches(firsts, 5)] == [[0, 3, 5], [5, 12], [12, 13, 14]]
+    assert [firsts[part].tolist() for part in batches(firsts, 100)] == [firsts.tolist()]
+    assert len(batches(firsts, 0)) == 5
 
 
-def test_clusters_of_one_size_follow_each_other():
-    labels = np.array([4, 0, 4, 2, 0, 5, 4, 5])
-    order, groups = by_size(labels)
-    assert groups == [(0, 1, 1), (1, 2, 2), (5, 1, 3)]
-    assert labels[order].tolist() == [2, 0, 0, 5, 5, 4, 4, 4]
+def test_the_size_of_a_batch_changes_no_digit(monkeypatch):
+    problem, options = problem_of(), LTMR(rank=4, clusters=9, max_iter=4)
+    expected = options.solve(problem, rng=np.random.default_rng(0)).image
+    monkeypatch.setattr(ltmr, "_BATCH", 1000)
+    np.testing.assert_allclose(options.solve(problem, rng=np.random.default_rng(0)).image, expected, rtol=1e-12)
 
 
 def test_k_means_ends_where_every_point_is_with_the_nearest_mean():
