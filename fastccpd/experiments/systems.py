@@ -79,6 +79,12 @@ SYSTEMS = {
     "nn-ccpd-nls:paper": System("NN-C-CPD-NLS, paper's solver", "nn-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}),
     "nn-ccpd-nls": System("NN-C-CPD-NLS", "nn-ccpd-nls", {"rank": 30}),
     "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": 30}),
+    "ltmr": System(
+        "LTMR", "ltmr", {"rank": 10}, (2, 3, 4, 6, 10, 20),
+        {"eta": (1e-4, 0.01, 0.1, 1.0, 10.0, 100.0), "mu": (1e-3, 0.03, 0.1), "clusters": (16, 40, 200)}, tensor=False,
+    ),
+    "cnmf": System("CNMF", "cnmf", {"rank": 30}, (5, 10, 20, 30), tensor=False),
+    "gsa": System("GSA", "gsa", tensor=False),
     "tv-maps": System("TV maps", "tv-maps", {}, tensor=False),
     "auto": System("auto", "auto", {"rank": 30}),
 }  # fmt: skip

@@ -103,17 +103,12 @@ class CNMF(Method):
             set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
     def solve(
-        self,
-        problem: Any,
-        *,
-        rng: Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         watch, status = Watch("", callback, time_limit), Status.FINISHED
         _check_weights(problem.degradation)
         unmixing = Unmixing(problem, self)
-        unmixing.begin(self._vertices(unmixing, rng))
+        unmixing.begin(self.vertices(unmixing, rng))
         try:
             unmixing.run(watch)
         except Stopped as stopped:
@@ -124,7 +119,7 @@ class CNMF(Method):
         watch.trace.cost[-1] = cost
         return Solution(status=status, cost=cost, n_iter=len(watch.trace) - 1, trace=watch.trace, image=image)
 
-    def _vertices(self, unmixing, rng):
+    def vertices(self, unmixing, rng):
         """The spectra that W begins with."""
         pixels = unmixing.filled_pixels()
         count, most = self.rank, min(pixels.shape)
@@ -138,9 +133,10 @@ class CNMF(Method):
         (I, J, K_M), (I_H, J_H, K), itemsize = msi_shape, hsi_shape, np.dtype(dtype).itemsize
         R, hsi, msi = self.rank or min(_SPECTRA, K, I_H * J_H), I_H * J_H * K, I * J * K_M
         abundances, coarse, between = I * J * R, I_H * J_H * R, I * J_H * R
-        kept = hsi + msi + abundances + I * I_H + J * J_H
-        beginning = 3 * hsi + 2 * K * K
-        updates = abundances + between + 3 * msi + 2 * I * J + 4 * coarse + 3 * BLOCK
+        # B and the one before, the MSI with a band of δ and its model.
+        kept = hsi + 3 * msi + 2 * (abundances + I * J) + I * I_H + J * J_H + 4 * coarse
+        beginning = 2 * hsi + 2 * K * K
+        updates = between + 3 * BLOCK
         narrow = 0 if itemsize == 8 else abundances * itemsize
         return 8 * kept + memory_of_phases(8 * beginning, 8 * updates, I * J * K * itemsize + narrow) + (1 << 16)
 

@@ -117,12 +117,7 @@ class LTMR(Method):
             set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
     def solve(
-        self,
-        problem: Any,
-        *,
-        rng: Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         I_H, J_H, K = problem.hsi.shape
         if self.rank > min(K, I_H * J_H):
@@ -142,7 +137,7 @@ class LTMR(Method):
         # A batch: its patches, their transforms (a third more numbers) before and after.
         shrinking = 2 * fine * p + 4 * min(_BATCH, number * pixels * p)
         solving = 5 * fine * p + (I_H * J + coarse) * p
-        image = fine * (K + p) * itemsize
+        image = fine * (K + 2 * p) * itemsize
         phases = 8 * beginning, 8 * clustering, 8 * max(shrinking, solving), image
         return 8 * kept + memory_of_phases(*phases) + (1 << 16)
 

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from asv_folder import module
 from rival_scenes import rivals_golden, rivals_scene
 from scenery import assert_memory_estimate_is_close, band_means, blur, observe
 
@@ -12,6 +13,8 @@ from fastccpd.imaging import degrade, gaussian, metrics
 from fastccpd.methods import GSA, get
 from fastccpd.methods._upsampling import upsampling
 
+plain = module("benchmarks.plain")
+
 
 def problem_of(shape=(20, 24, 12), bands=3, boundary="periodic", seed=0, dtype=np.float64):
     rng = np.random.default_rng(seed)
@@ -19,30 +22,6 @@ def problem_of(shape=(20, 24, 12), bands=3, boundary="periodic", seed=0, dtype=n
     hsi, msi = degrade(rng.random((*shape[:2], 4)) @ rng.random((4, shape[2])), degradation)
     hsi, msi = (image + 0.01 * rng.standard_normal(image.shape) for image in (hsi, msi))
     return Problem(hsi.astype(dtype), msi.astype(dtype), degradation)
-
-
-def sharpened(problem):
-    """The definition: everything whole, at the MSI's pixels."""
-    P1, P2 = problem.degradation.P1.toarray(), problem.degradation.P2.toarray()
-    hsi, msi = problem.hsi.reshape(-1, problem.hsi.shape[2]), problem.msi
-    U = upsampling(problem.degradation).image(problem.hsi)
-    L = np.einsum("ai,ijm,bj->abm", P1, msi, P2).reshape(len(hsi), -1)
-    K = hsi.shape[1]
-    owner = np.corrcoef(hsi.T, L.T)[:K, K:].argmax(axis=1)
-    Z = U.copy()
-    for m in range(msi.shape[2]):
-        b = np.flatnonzero(owner == m)
-        if not b.size:
-            continue
-        regressors = np.column_stack([hsi[:, b] - hsi[:, b].mean(axis=0), np.ones(len(hsi))])
-        alpha = np.linalg.lstsq(regressors, L[:, m] - msi[:, :, m].mean(), rcond=None)[0][:-1]
-        Uc = U[:, :, b] - U[:, :, b].mean(axis=(0, 1))
-        predicted = Uc @ alpha
-        predicted -= predicted.mean()
-        g = np.tensordot(predicted, Uc, 2) / np.sum(predicted**2)
-        Z[:, :, b] += g * (msi[:, :, m] - msi[:, :, m].mean() - predicted)[:, :, None]
-        Z[:, :, b] += U[:, :, b].mean(axis=(0, 1)) - Z[:, :, b].mean(axis=(0, 1))
-    return Z
 
 
 def test_golden_digits():
@@ -58,12 +37,12 @@ def test_image_is_that_of_the_definition(shape, bands, boundary):
     if boundary == "periodic":
         shape = (*(4 * (n // 4) for n in shape[:2]), shape[2])
     problem = problem_of(shape, bands, boundary)
-    np.testing.assert_allclose(GSA().solve(problem).image, sharpened(problem), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(GSA().solve(problem).image, plain.gsa(problem), rtol=0, atol=1e-10)
 
 
 def test_a_scene_of_many_blocks_of_rows_is_that_of_the_definition():
     problem = problem_of((96, 64, 40))
-    np.testing.assert_allclose(GSA().solve(problem).image, sharpened(problem), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(GSA().solve(problem).image, plain.gsa(problem), rtol=0, atol=1e-9)
 
 
 def test_cost_is_the_misfit_of_the_image_and_the_callback_sees_it_once():
@@ -102,7 +81,7 @@ def test_correlations_count_with_their_sign():
     problem = problem_of(bands=2)
     msi = np.stack([-problem.msi[:, :, 0], problem.msi[:, :, 1]], axis=2)
     turned = Problem(problem.hsi, msi, problem.degradation)
-    np.testing.assert_allclose(GSA().solve(turned).image, sharpened(turned), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(GSA().solve(turned).image, plain.gsa(turned), rtol=0, atol=1e-10)
 
 
 def test_more_bands_than_pixels_have_weights_of_least_norm_and_a_warning():
@@ -112,7 +91,7 @@ def test_more_bands_than_pixels_have_weights_of_least_norm_and_a_warning():
     problem = Problem(*degrade(rng.random((8, 8, 12)), degradation), degradation)
     with pytest.warns(UserWarning, match=r"^hsi: 12 bands resemble band 0 of the MSI, but there are 4 pixels"):
         image = GSA().solve(problem).image
-    np.testing.assert_allclose(image, sharpened(problem), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(image, plain.gsa(problem), rtol=0, atol=1e-10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isfinite(GSA(ridge=0.1).solve(problem).image).all()
