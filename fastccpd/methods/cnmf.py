@@ -24,8 +24,9 @@ from scipy import linalg, special
 from ..estimation.watch import Stopped, Watch
 from ..kernels.maps import along
 from ..model.checks import as_count, as_number, set_fields
+from ..model.problem import Problem
 from ..model.result import Status
-from ..model.types import Callback
+from ..model.types import Array, Callback
 from ._nmf import BLOCK, ByProducts, BySums
 from ._spectral import half_square, robust_maximum
 from ._upsampling import upsampling
@@ -119,7 +120,7 @@ class CNMF(Method):
         watch.trace.cost[-1] = cost
         return Solution(status=status, cost=cost, n_iter=len(watch.trace) - 1, trace=watch.trace, image=image)
 
-    def vertices(self, unmixing, rng):
+    def vertices(self, unmixing: "Unmixing", rng: Generator) -> Array:
         """The spectra that W begins with."""
         pixels = unmixing.filled_pixels()
         count, most = self.rank, min(pixels.shape)
@@ -144,7 +145,7 @@ class CNMF(Method):
 class Unmixing:
     """The phases, in data divided by `scale`. `hsi` and `msi` are the factorisations of the two images."""
 
-    def __init__(self, problem, options):
+    def __init__(self, problem: Problem, options: CNMF):
         self.options, self.PM = options, problem.degradation.PM
         self.P1, self.P2, self.shape = problem.degradation.P1, problem.degradation.P2, problem.sri_shape
         self.coarse, self.up = problem.hsi.shape[:2], upsampling(problem.degradation)
@@ -157,7 +158,7 @@ class Unmixing:
         self.spectra_too = K_M > _FEW_BANDS
         self.updates = min(options.max_iter, _UPDATES_OF_ONE_BAND) if K_M == 1 else options.max_iter
 
-    def filled_pixels(self):
+    def filled_pixels(self) -> Array:
         """The HSI with the mean of a band in its gaps."""
         if self.H_valid is None:
             return self.H
@@ -166,7 +167,8 @@ class Unmixing:
             raise ValueError(f"hsi_valid: band {count.argmin()} has no data; 'cnmf' needs some of every band")
         return np.where(self.H_valid, self.H, self.H.sum(axis=0) / count)
 
-    def begin(self, W):
+    def begin(self, W: Array) -> None:
+        """From spectra W, and abundances that are all alike."""
         self.hsi, self.msi = self._unmixed(W, np.full((len(self.H), W.shape[1]), 1.0 / W.shape[1])), None
 
     def _unmixed(self, W, A):
@@ -174,7 +176,7 @@ class Unmixing:
             return BySums(self.H, W, A, self.delta)
         return ByProducts(self.H, W, A, self.delta, self.H_valid)
 
-    def run(self, watch):
+    def run(self, watch: Watch) -> None:
         """All three phases, and as many rounds as are asked for and worth while."""
         n, hsi = self.updates, self.hsi
         self._phase(hsi, 3 * n, (hsi.update_abundances,), watch.pulse, tested_from=1)
@@ -240,7 +242,7 @@ class Unmixing:
         B = self._abundances().reshape(*self.shape[:2], -1)
         return along(self.P2, along(self.P1, B, 0), 1).reshape(len(self.H), -1)
 
-    def cost(self):
+    def cost(self) -> float:
         """½‖hsi − degraded‖² + ½‖msi − degraded‖² of the image, where there are data."""
         pairs = (
             (self._seen(), self.hsi.W, self.H, self.H_valid),
@@ -252,7 +254,8 @@ class Unmixing:
             total += half_square(model if valid is None else model * valid, X)
         return total * self.scale**2
 
-    def image(self, dtype):
+    def image(self, dtype: DTypeLike) -> Array:
+        """W B in the caller's unit."""
         B, W = self._abundances(), self.scale * self.hsi.W
         return (B.astype(dtype, copy=False) @ W.T.astype(dtype)).reshape(self.shape)
 
@@ -270,7 +273,7 @@ def _check_weights(degradation):
             raise ValueError(f"degradation: {name} holds a weight of {least:g}; 'cnmf' needs weights of at least 0")
 
 
-def virtual_dimensionality(pixels):
+def virtual_dimensionality(pixels: Array) -> int:
     """How many eigenvalues of the bands' second moment lie above those of their covariance by more than chance."""
     moments = pixels.T @ pixels / len(pixels)
     mean = pixels.mean(axis=0)

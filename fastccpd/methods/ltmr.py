@@ -23,7 +23,7 @@ The rule for σ takes the stationary point of τ log σ + ½(σ − y)² without
 patches is not the minimiser of their sum: the iteration has no cost that falls, and its end oscillates a little.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -35,13 +35,17 @@ from scipy import sparse
 
 from ..kernels.slices import shrink, whole_lanes
 from ..model.checks import as_count, as_number, set_fields
-from ..model.types import Callback
+from ..model.problem import Problem
+from ..model.types import Array, Callback
 from ._iteration import run_watched
 from ._patches import Patches, starts
 from ._separable import SeparableBlur
 from ._spectral import half_square, leading_vectors, robust_maximum
 from ._upsampling import upsampling
 from .method import Method, Solution, memory_of_phases, register
+
+# Called often: shows progress, and raises what ends the run.
+Pulse = Callable[[], None]
 
 # Numbers of the patches that are transformed and shrunk together.
 _BATCH = 1 << 19
@@ -145,7 +149,7 @@ class LTMR(Method):
 class ADMM:
     """The iteration, in data divided by `scale`; `C` are the maps, `image` gives D C."""
 
-    def __init__(self, problem, options, rng, labels=None):
+    def __init__(self, problem: Problem, options: LTMR, rng: Generator | None, labels: Array | None = None):
         self.options, self.rng, self.labels, self.tau = options, rng, labels, 0.5 * options.eta / options.mu
         self.scale = options.scale or robust_maximum(problem.hsi, problem.msi, quantile=_NEARLY_ALL)
         hsi, self.msi = (np.divide(image, self.scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
@@ -160,10 +164,11 @@ class ADMM:
         self.C = upsampling(problem.degradation).image(self.inside)
         self.U = None
 
-    def all_patches(self):
+    def all_patches(self) -> Patches:
+        """The patches of the scene, their pixels column by column."""
         return Patches(self.msi.shape, self.options.patch, self.options.step, order="F")
 
-    def begin(self, pulse):
+    def begin(self, pulse: Pulse) -> None:
         """The clusters, and what of the first step stays."""
         self.patches = self.all_patches()
         if self.labels is None:
@@ -178,7 +183,7 @@ class ADMM:
         self.fixed = self.blur.back_cube(self.inside)
         self.fixed += self.msi @ self.D_M
 
-    def advance(self, pulse):
+    def advance(self, pulse: Pulse) -> None:
         """V and U from the maps of before, then new ones. The first iteration begins with V, the interpolated HSI."""
         mu = self.options.mu
         if self.U is None:
@@ -191,7 +196,7 @@ class ADMM:
         rhs += self.fixed
         self.U, self.C = U, self.blur.solve_cube(rhs, self.weights, out=rhs)
 
-    def shrunk(self, X, pulse):
+    def shrunk(self, X: Array, pulse: Pulse) -> Array:
         """V: the mean of the patches of X, each in the slices of its cluster with smaller singular values."""
         total = np.zeros_like(X)
         for clusters in self.batches:
@@ -205,15 +210,17 @@ class ADMM:
         total /= self.coverage
         return total
 
-    def cost(self):
+    def cost(self) -> float:
+        """½‖hsi − degraded‖² + ½‖msi − degraded‖² in the caller's unit."""
         hsi = half_square(self.blur.see_cube(self.C), self.inside)
         return (self.outside + hsi + half_square(self.C @ self.D_M.T, self.msi)) * self.scale**2
 
-    def image(self, dtype):
+    def image(self, dtype: DTypeLike) -> Array:
+        """D C in the caller's unit."""
         return self.C.astype(dtype, copy=False) @ (self.scale * self.D).T.astype(dtype)
 
 
-def fourier(count):
+def fourier(count: int) -> tuple[Array, Array]:
     """The real Fourier transform of `count` numbers and its inverse, as matrices (count, 2F).
 
     Of F frequencies first come the real parts, then the imaginary ones; those beyond the last are zeros.
@@ -227,7 +234,7 @@ def fourier(count):
     return forwards, forwards * np.tile(twice, 2) / count
 
 
-def batches(firsts, size):
+def batches(firsts: Array, size: int) -> list[slice]:
     """Slices of the bounds of clusters that together have at most `size` patches, where no cluster has more."""
     bounds = [0]
     while bounds[-1] < len(firsts) - 1:
@@ -236,7 +243,7 @@ def batches(firsts, size):
     return [slice(first, last + 1) for first, last in pairwise(bounds)]
 
 
-def k_means(points, clusters, rng, pulse):
+def k_means(points: Array, clusters: int, rng: Generator, pulse: Pulse) -> Array:
     """Lloyd's labels of points (n, m): from distinct points as centres, until none changes; no cluster is empty."""
     n = len(points)
     if clusters >= n:
