@@ -2,6 +2,7 @@
 
 The paper gives ranks and little else: 30 for the coupled CPDs, [12, 12, 12] for coupled Tucker, 6 for the matrix
 methods and the block-term decomposition. What it leaves open is the default of the method here: the published one.
+Rivals that the paper does not compare ("ltmr", "cnmf", "gsa") are at their authors' settings.
 "nn-ccpd-nls" stands here twice: with the paper's algorithm, and with the one that is its default here. "nn-ccpd-auto"
 is not in the paper; there is nothing to tune about it, and its rank is only the most that it may take.
 

@@ -21,6 +21,9 @@ from fastccpd.imaging import add_noise, degrade, lee, metrics, preset, scenes
 ROOT = Path(__file__).parents[2]
 QUICK = ("fuse-sylvester", "scott")
 
+# Rivals that the paper does not compare.
+LATER = ("ltmr", "cnmf", "gsa")
+
 
 def without_times(found):
     return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
@@ -65,7 +68,7 @@ def test_systems_share_the_noise_of_a_run_and_runs_differ():
 def test_the_seven_systems_are_those_of_the_paper_whose_own_stands_twice_and_ours_is_last():
     methods = [system.method for system in systems.SYSTEMS.values()]
     assert methods[-3:] == ["nn-ccpd-auto", "tv-maps", "auto"]
-    assert len(set(methods[:-3])) == 7
+    assert len(set(methods[:-3]) - set(LATER)) == 7
     assert methods.count("nn-ccpd-nls") == 2
     assert systems.SYSTEMS["nn-ccpd-nls:paper"].options == {
         "rank": 30,
@@ -75,7 +78,7 @@ def test_the_seven_systems_are_those_of_the_paper_whose_own_stands_twice_and_our
     assert systems.SYSTEMS["scott"].options["rank"] == (12, 12, 12)
     assert len(systems.chosen(tensor_only=True)) == 8
     for system in systems.SYSTEMS.values():
-        assert bool(system.settings()) == (not system.method.startswith(("nn-ccpd", "tv-maps", "auto"))), system
+        assert bool(system.settings()) == (not system.method.startswith(("nn-ccpd", "tv-maps", "auto", "gsa"))), system
 
 
 def test_a_name_may_carry_a_rank():
@@ -91,7 +94,7 @@ def test_a_name_may_carry_a_rank():
 
 def test_a_plan_has_every_combination_once():
     tasks = plans.tasks("salinas-a", systems.chosen(), 50, range(11))
-    assert len(tasks) == 50 * 11 * 11 == len({task.identity() for task in tasks})
+    assert len(tasks) == 50 * 11 * (11 + len(LATER)) == len({task.identity() for task in tasks})
     tasks = plans.tasks("indian-pines", systems.chosen(ranks=plans.RANKS, tensor_only=True), 2, (5,))
     assert len(tasks) == 2 * 8 * 8 == len({task.identity() for task in tasks})
     assert {task.options["rank"] for task in tasks if task.method == "scott"} == {(R, R, R) for R in range(10, 81, 10)}
