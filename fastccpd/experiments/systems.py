@@ -74,18 +74,18 @@ SYSTEMS = {
     "cbtd-apg": System(
         "NN-C-BTD-APG", "cbtd-apg", {"rank": 6}, (3, 6), {"theta": (1e-4, 1e-2, 1e-1), "eta": (5e-3, 0.5)},
     ),
-    "uc-ccpd-nls": System(
-        "UC-C-CPD-NLS", "uc-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}, _LOW_RANKS, {"max_iter": (10, 200)},
-    ),
-    "nn-ccpd-nls:paper": System("NN-C-CPD-NLS, paper's solver", "nn-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}),
-    "nn-ccpd-nls": System("NN-C-CPD-NLS", "nn-ccpd-nls", {"rank": 30}),
-    "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": 30}),
     "ltmr": System(
         "LTMR", "ltmr", {"rank": 10}, (2, 3, 4, 6, 10, 20),
         {"eta": (1e-4, 0.01, 0.1, 1.0, 10.0, 100.0), "mu": (1e-3, 0.03, 0.1), "clusters": (16, 40, 200)}, tensor=False,
     ),
     "cnmf": System("CNMF", "cnmf", {"rank": 30}, (5, 10, 20, 30), tensor=False),
     "gsa": System("GSA", "gsa", tensor=False),
+    "uc-ccpd-nls": System(
+        "UC-C-CPD-NLS", "uc-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}, _LOW_RANKS, {"max_iter": (10, 200)},
+    ),
+    "nn-ccpd-nls:paper": System("NN-C-CPD-NLS, paper's solver", "nn-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}),
+    "nn-ccpd-nls": System("NN-C-CPD-NLS", "nn-ccpd-nls", {"rank": 30}),
+    "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": 30}),
     "tv-maps": System("TV maps", "tv-maps", {}, tensor=False),
     "auto": System("auto", "auto", {"rank": 30}),
 }  # fmt: skip
