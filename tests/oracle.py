@@ -99,6 +99,16 @@ def maps_model(P1, P2, F, R, hsi_valid, msi_valid):
     return np.vstack([hsi[hsi_valid.ravel()], msi[msi_valid.ravel()]])
 
 
+def shrunk_slices(T, sizes, threshold):
+    """Complex patches (n, p, frequencies) in clusters of `sizes`: σ becomes (σ + sqrt(σ² − threshold))/2, or 0."""
+    shrunk = []
+    for cluster in np.split(T, np.cumsum(sizes)[:-1]):
+        left, sigma, right = np.linalg.svd(np.moveaxis(cluster, 2, 0), full_matrices=False)
+        sigma = [[0.5 * (v + np.sqrt(v * v - threshold)) if v * v > threshold else 0.0 for v in row] for row in sigma]
+        shrunk.append(np.moveaxis((left * np.array(sigma)[:, None]) @ right, 0, 2))
+    return np.concatenate(shrunk)
+
+
 def ratio(result, reference, terms):
     """A LAPACK-style error: |result - reference| over eps * (number of terms) * |reference|."""
     eps = np.finfo(result.dtype).eps

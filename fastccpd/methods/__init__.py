@@ -4,8 +4,11 @@ from ..model.result import Progress
 from .auto import Auto
 from .b_scott import BSCOTT
 from .cbtd_apg import CBTDAPG
+from .cnmf import CNMF
 from .fuse_sylvester import FUSESylvester
+from .gsa import GSA
 from .hysure import HySure
+from .ltmr import LTMR
 from .method import Method, Solution, get, make, names, register
 from .nctcp import NCTCP
 from .nn_btd_mu import NNBTDMU
@@ -24,7 +27,10 @@ DEFAULT = "auto"
 __all__ = [
     "BSCOTT",
     "CBTDAPG",
+    "CNMF",
     "DEFAULT",
+    "GSA",
+    "LTMR",
     "NCTCP",
     "NNBTDMU",
     "NNCCPDNLS",

@@ -34,16 +34,16 @@ class CircularBlur:
 
 def circular_blur(degradation):
     """The `CircularBlur` that P1 and P2 of `degradation` are; ValueError if they are not one."""
-    d_rows, p_rows = _ratio_and_taps(degradation.P1, "P1")
-    d_cols, p_cols = _ratio_and_taps(degradation.P2, "P2")
+    d_rows, p_rows = ratio_and_taps(degradation.P1, "P1")
+    d_cols, p_cols = ratio_and_taps(degradation.P2, "P2")
     transfers = [np.conj(np.fft.fft(taps)) for taps in (p_rows, p_cols)]
     return CircularBlur(
-        ratio=(d_rows, d_cols), transfer=np.multiply.outer(*transfers), centre=(_centroid(p_rows), _centroid(p_cols))
+        ratio=(d_rows, d_cols), transfer=np.multiply.outer(*transfers), centre=(centroid(p_rows), centroid(p_cols))
     )
 
 
-def _ratio_and_taps(P, name):
-    """The decimation and row 0 of P, once every other row is known to be row 0 shifted."""
+def ratio_and_taps(P, name):
+    """The decimation and row 0 of P, once every other row is known to be row 0 shifted; ValueError if one is not."""
     coarse, fine = P.shape
     d, rest = divmod(fine, coarse)
     if rest:
@@ -64,7 +64,7 @@ def _ratio_and_taps(P, name):
     return d, taps.toarray().ravel()
 
 
-def _centroid(taps):
+def centroid(taps):
     """The centre of mass of `taps` on a circle of as many pixels."""
     n = taps.size
     angle = np.angle(taps @ np.exp(2j * np.pi * np.arange(n) / n))

@@ -58,6 +58,6 @@ def as_scale(given):
     return None if given is None else as_number(given, "scale", above=True)
 
 
-def robust_maximum(*images):
+def robust_maximum(*images, quantile=_QUANTILE):
     """The 99.9 % quantile of the first image in which that is positive: the default of every `scale`."""
-    return next((top for top in (float(np.quantile(image, _QUANTILE)) for image in images) if top > 0.0), 1.0)
+    return next((top for top in (float(np.quantile(image, quantile)) for image in images) if top > 0.0), 1.0)

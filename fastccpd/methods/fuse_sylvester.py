@@ -33,6 +33,7 @@ from ..model.checks import as_choice, as_count, as_number, set_fields
 from ._circular import circular_blur
 from ._iteration import finished
 from ._spectral import as_scale, check_dimension, components, half_square, leading_vectors, robust_maximum, spectra
+from ._upsampling import upsampling
 from .method import Method, memory_of_phases, register
 
 PRIORS = ("gaussian", "ml")
@@ -115,8 +116,9 @@ class FUSESylvester(Method):
         projected = components(hsi, E)
         coefficients = components(msi, E_M)
         if self.prior == "gaussian":
+            interpolated = upsampling(problem.degradation).maps
             for u, pull in zip(coefficients, np.tensordot((Q.T * precision) @ Q, projected, 1), strict=True):
-                u += _interpolated(pull, blur)
+                u += interpolated(pull)
         power = _aliased(np.abs(blur.transfer) ** 2, blur.ratio)
         for u, h, t_u in zip(coefficients, projected, t, strict=True):
             u[...] = _solved(u, h, t_u, power, blur)
@@ -144,19 +146,6 @@ class FUSESylvester(Method):
         fourier = 12 * fine + 8 * coarse
         phases = 8 * start, 8 * fourier, itemsize * (fine * K + narrow)
         return 8 * kept + memory_of_phases(*phases) + (1 << 16)
-
-
-def _interpolated(coarse, blur):
-    """`coarse` by periodic cubic splines at the fine pixels, each coarse pixel sitting at its centroid."""
-    # Imported here: it takes as long to import as Numba itself.
-    from scipy.interpolate import CubicSpline
-
-    for axis, (d, centre) in enumerate(zip(blur.ratio, blur.centre, strict=True)):
-        n = coarse.shape[axis]
-        closed = np.concatenate([coarse, coarse.take([0], axis)], axis)
-        spline = CubicSpline(np.arange(n + 1), closed, axis, bc_type="periodic")
-        coarse = spline((np.arange(n * d) - centre) / d % n)
-    return coarse
 
 
 def _aliased(spectrum, ratio):

@@ -14,6 +14,9 @@ from ..model.degradation import Degradation
 
 SHAPE, RATIOS, MSI_BANDS, MATERIALS = (32, 48, 16), (4, 4), 4, 3
 
+# Fewer than the scene has patches of any usual size: only then a random start of the clusters matters.
+_CLUSTERS = 12
+
 # Centre of each material's bump along each axis, as a part of the axis; no two axes order the materials alike.
 _CENTRES = ((0.2, 0.5, 0.8), (0.3, 0.75, 0.5), (0.85, 0.15, 0.5))
 _WIDTHS = (0.12, 0.1, 0.18)
@@ -56,7 +59,7 @@ def small_case(shape=SHAPE, ratios=RATIOS, msi_bands=MSI_BANDS, noise=0.0):
 
 
 def small_instance(method):
-    """A method object for the small scene: the default options, but no rank above the scene's three materials.
+    """A method object for the small scene: default options, but no rank above its three materials, and few clusters.
 
     Parameters
     ----------
@@ -73,6 +76,9 @@ def small_instance(method):
     if not (isinstance(cls, type) and issubclass(cls, methods.Method)):
         raise TypeError(f"method: got {method!r}; a method's name, class or object is needed")
     instance = cls()
+    clusters = getattr(instance, "clusters", None)
+    if isinstance(clusters, int):
+        instance = replace(instance, clusters=min(clusters, _CLUSTERS))
     rank = getattr(instance, "rank", None)
     if isinstance(rank, int):
         return replace(instance, rank=min(rank, MATERIALS))

@@ -38,8 +38,8 @@ def case(n, K, bands):
 
 warnings.simplefilter("ignore")
 method, n, K, bands = sys.argv[1], *map(int, sys.argv[2:])
-brief = {"max_iter": 2} if method in ("nn-ccpd-nls", "uc-ccpd-nls", "stereo", "hysure", "cbtd-apg") else {}
-brief = {"max_iter": 2} if method in ("nn-btd-mu", "nnstf") else brief
+iterative = "nn-ccpd-nls", "uc-ccpd-nls", "stereo", "hysure", "cbtd-apg", "cnmf", "ltmr", "nn-btd-mu", "nnstf"
+brief = {"max_iter": 2} if method in iterative else {}
 few = {"rank": 3} if "rank" in fastccpd.methods.get(method).option_names() else {}
 fastccpd.fuse(*case(32, 16, 4), method=method, **brief, **few)  # loads what is loaded once
 images = case(n, K, bands)

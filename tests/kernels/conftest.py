@@ -19,7 +19,7 @@ def fresh(arg):
 
 def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     """Run every kernel through the package's own front doors."""
-    from fastccpd.kernels import maps, vectors
+    from fastccpd.kernels import maps, slices, vectors
     from fastccpd.kernels.arrays import readonly
     from scenery import small_case
 
@@ -49,6 +49,7 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     maps.diagonal_curvature(*map(readonly, (Z, rng.random(5), weights)), np.empty(Z.shape))
     for axis, n in enumerate(shape[:2]):
         maps.along(compressed_rows(sparse.random_array((n // 4, n), density=0.1, rng=rng)), Z, axis)
+    slices.shrink(rng.standard_normal((14, 3, 32)), np.array([0, 1, 3, 6, 14]), 1.5, np.empty((14, 3, 32)))
 
     _, hsi, msi, degradation = small_case(shape=(24, 20, 30), rank=3, noise=0.01)
     objective = CoupledCPD.of_problem(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import oracle
 import pytest
-from fastccpd.kernels import maps, vectors
+from fastccpd.kernels import maps, slices, vectors
 from fastccpd.kernels.arrays import readonly
 from scipy import sparse
 
@@ -243,3 +243,31 @@ def test_mttkrp_needs_little_memory_where_a_khatri_rao_matrix_takes_gigabytes():
     assert peak <= 50e6
     assert (M0 == 12_000).all()
     assert (M2 == 4_000_000).all()
+
+
+SLICES = [((1,), 1), ((1, 2, 1), 3), ((3, 5), 3), ((2, 4, 7), 5), ((6, 1), 17), ((16, 3), 2)]
+
+
+@pytest.mark.parametrize(("sizes", "p"), SLICES)
+@pytest.mark.parametrize("threshold", [0.0, 3.0, 1e6])
+@pytest.mark.parametrize("frequencies", [1, 9])
+def test_slices_have_the_lower_singular_values_of_their_decomposition(sizes, p, threshold, frequencies):
+    rng, n, F = np.random.default_rng(0), sum(sizes), slices.whole_lanes(frequencies)
+    T = rng.standard_normal((n, p, frequencies)) + 1j * rng.standard_normal((n, p, frequencies))
+    X, out = np.zeros((n, p, 2 * F)), np.empty((n, p, 2 * F))
+    X[:, :, :frequencies], X[:, :, F : F + frequencies] = T.real, T.imag
+    slices.shrink(X, np.append(0, np.cumsum(sizes)), threshold, out)
+    result = out[:, :, :frequencies] + 1j * out[:, :, F : F + frequencies]
+    reference = oracle.shrunk_slices(T, sizes, threshold)
+    assert np.abs(result - reference).max() < LIMIT * np.finfo(np.float64).eps * np.linalg.norm(T)
+    assert not out[:, :, frequencies:F].any()
+
+
+def test_slices_of_deficient_rank_of_equal_values_and_of_nothing_are_kept_without_a_threshold():
+    rng = np.random.default_rng(0)
+    same = np.repeat(rng.standard_normal((1, 5, 16)), 4, axis=0)
+    unit = np.repeat(np.eye(4, 5)[:, :, None], 16, axis=2)
+    for X in (same, unit, 1e-80 * unit, 1e-8 * same, 1e60 * same, np.zeros((4, 5, 16))):
+        out = np.empty_like(X)
+        slices.shrink(X, np.array([0, 4]), 0.0, out)
+        np.testing.assert_allclose(out, X, rtol=0, atol=1e-7 * np.abs(X).max())

@@ -1,0 +1,178 @@
+"""GSA: Gram-Schmidt adaptive hypersharpening, each HSI band with the MSI band that it resembles most.
+
+With U the HSI interpolated to the MSI's pixels and L = P1 M P2' the MSI as the HSI sees it, every HSI band b belongs to
+the MSI band m of which L_m correlates most with H_b. The bands b of one m predict it,
+
+    α = least squares of L_m on the H_b, all centred,          I_m = Σ_b α_b U_b, centred,
+
+and take over what the prediction lacks, as far as they follow it:
+
+    Z_b = U_b + g_b (M_m − mean M_m − I_m),          g_b = ⟨I_m, U_b − mean U_b⟩ / ⟨I_m, I_m⟩.
+
+The interpolation is linear, U = T1 H T2', so all but the last line happens at the HSI's pixels: a mean over U is a
+weighted mean over H, the products with I_m are those with T1'T1 i_m T2'T2, where i_m = Σ_b α_b H_b. What is added has
+the mean zero, so each band keeps the mean of U_b.
+"""
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import DTypeLike
+from scipy import linalg
+
+from ..model.checks import as_number, set_fields
+from ..model.types import Callback
+from ._iteration import finished
+from ._spectral import half_square, robust_maximum
+from ._upsampling import Upsampling, upsampling
+from .method import Method, Solution, memory_of_phases, register
+
+# A band that departs from its mean by less than this part of its size is constant.
+_CONSTANT = 1e-13
+
+# Numbers of a block of rows in which the image is made: what a block needs stays in the cache.
+_BLOCK = 1 << 16
+
+
+@register("gsa")
+@dataclass(frozen=True, kw_only=True)
+class GSA(Method):
+    """Gram-Schmidt adaptive hypersharpening: the HSI interpolated, plus the details of the most similar MSI band.
+
+    It has no iterations and nothing to tune, and does not use PM: the baseline that takes a moment. It is not
+    non-negative, and with noise the regression's weights explode. P1 and P2 may be any separable operators.
+
+    Parameters
+    ----------
+    ridge : float
+        Ridge of the regression of an MSI band on its HSI bands, in units of their mean variance. The published method
+        has none, and on Salinas and Indian Pines it is no gain, with noise or without.
+
+    Notes
+    -----
+    A constant band has no details and is returned as it is interpolated. Where an MSI band has as many HSI bands as
+    there are HSI pixels, or more, the weights are those of least norm, and a warning says so. The cost is
+    ½‖hsi − degraded‖² + ½‖msi − degraded‖² of the returned image.
+
+    References
+    ----------
+    .. [1] Bruno Aiazzi, Stefano Baronti, Massimo Selva: Improving Component Substitution Pansharpening Through
+       Multivariate Regression of MS+Pan Data. IEEE Transactions on Geoscience and Remote Sensing 45(10), 3230-3239,
+       2007.
+    .. [2] Naoto Yokoya, Claas Grohnfeldt, Jocelyn Chanussot: Hyperspectral and Multispectral Data Fusion: A Comparative
+       Review of the Recent Literature. IEEE Geoscience and Remote Sensing Magazine 5(2), 29-56, 2017.
+    """
+
+    ridge: float = 0.0
+
+    same_bytes_on_any_threads: ClassVar[bool] = True
+
+    def __post_init__(self):
+        set_fields(self, ridge=as_number(self.ridge, "ridge"))
+
+    def solve(
+        self,
+        problem: Any,
+        *,
+        rng: Generator | None = None,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
+        began = time.perf_counter()
+        P1, P2 = problem.degradation.P1, problem.degradation.P2
+        scale = robust_maximum(problem.msi, problem.hsi)
+        hsi, msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
+        (I, J, K_M), up = msi.shape, upsampling(problem.degradation)
+
+        seen = _seen(P1, P2, msi)
+        bands, constant = _centred(hsi)
+        targets, _ = _centred(seen)
+        owner = _most_similar(bands, targets)
+        prediction, gains = np.zeros((K_M, *hsi.shape[:2])), np.zeros((K_M, hsi.shape[2]))
+        for m in range(K_M):
+            members = np.flatnonzero((owner == m) & ~constant)
+            if members.size:
+                alpha = self._weights(bands[:, members], targets[:, m], m)
+                prediction[m] = (bands[:, members] @ alpha).reshape(hsi.shape[:2])
+                gains[m, members] = _gains(prediction[m], bands[:, members], up)
+
+        details = msi.reshape(-1, K_M).T.reshape(K_M, I, J) - up.maps(prediction)
+        details -= details.mean(axis=(1, 2), keepdims=True)
+        details = np.moveaxis(details, 0, 2)
+        image, misfit = _sharpened(hsi, msi, details, gains, problem, up, scale)
+        back = Upsampling(P1 @ up.rows, P2 @ up.columns)
+        misfit += half_square(back.image(hsi) + _seen(P1, P2, details) @ gains, hsi)
+        return finished(image, misfit * scale**2, began, callback)
+
+    def _weights(self, bands, target, m):
+        """α of MSI band m."""
+        pixels, count = bands.shape
+        if self.ridge:
+            weight = self.ridge * np.vdot(bands, bands) / count
+            return linalg.solve(bands.T @ bands + weight * np.eye(count), bands.T @ target, assume_a="pos")
+        if count >= pixels:
+            warnings.warn(
+                f"hsi: {count} bands resemble band {m} of the MSI, but there are {pixels} pixels; their weights are "
+                "those of least norm",
+                stacklevel=4,
+            )
+        return linalg.lstsq(bands, target, cond=max(bands.shape) * np.finfo(np.float64).eps)[0]
+
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
+        (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
+        hsi, msi = I_H * J_H * K, I * J * K_M
+        image = I * J * K * np.dtype(dtype).itemsize
+        block = 3 * (_BLOCK + J * K) + J_H * K
+        kept = hsi + 2 * msi + I * I_H + J * J_H
+        return 8 * kept + memory_of_phases(8 * max(3 * hsi, 2 * msi), image + 8 * max(block, 3 * hsi)) + (1 << 16)
+
+
+def _seen(P1, P2, image):
+    """P1·P2·image at the HSI's pixels, (I_H, J_H, bands)."""
+    return np.stack([(P2 @ (P1 @ band).T).T for band in np.moveaxis(image, 2, 0)], axis=2)
+
+
+def _centred(image):
+    """The bands of an image as centred columns, and which of them are constant; those are zero."""
+    columns = image.reshape(-1, image.shape[2])
+    sizes = np.linalg.norm(columns, axis=0)
+    columns = columns - columns.mean(axis=0)
+    constant = np.linalg.norm(columns, axis=0) <= _CONSTANT * sizes
+    columns[:, constant] = 0.0
+    return columns, constant
+
+
+def _most_similar(bands, targets):
+    """For each band the target of the highest correlation; a constant has none with anything."""
+    lengths = [np.linalg.norm(columns, axis=0) for columns in (bands, targets)]
+    unit_bands, unit_targets = (c / np.where(n > 0.0, n, 1.0) for c, n in zip((bands, targets), lengths, strict=True))
+    return np.argmax(unit_bands.T @ unit_targets, axis=1)
+
+
+def _gains(prediction, bands, up):
+    """g of the bands: both interpolated and centred at the fine pixels, by sums over the coarse ones."""
+    fine = len(up.rows) * len(up.columns)
+    weights = np.outer(up.rows.sum(axis=0), up.columns.sum(axis=0))
+    spread = up.rows.T @ (up.rows @ prediction @ up.columns.T) @ up.columns
+    spread -= np.vdot(weights, prediction) / fine * weights
+    power = np.vdot(spread, prediction)
+    return bands.T @ spread.ravel() / power if power > 0.0 else np.zeros(bands.shape[1])
+
+
+def _sharpened(hsi, msi, details, gains, problem, up, scale):
+    """The image in the caller's unit, and ½‖msi − degraded‖² in that of the method, a block of rows after the other."""
+    (I, J, _), K = msi.shape, hsi.shape[2]
+    image, misfit, PM = np.empty((I, J, K), problem.dtype), 0.0, problem.degradation.PM.toarray()
+    step = max(1, _BLOCK // (J * K))
+    for start in range(0, I, step):
+        rows = slice(start, start + step)
+        block = up.image(hsi, rows)
+        block += details[rows] @ gains
+        misfit += half_square(block @ PM.T, msi[rows])
+        np.multiply(block, scale, out=image[rows], casting="same_kind")
+    return image, misfit
