@@ -139,14 +139,15 @@ class NCTCP(Method):
         # Factors; and the places' pixels, as int64 while the groups are made, as int32 twice in the groups.
         factors = R * (places + -(-places // self.group) * (q + K + 2 * K_M))
         indices = 2 * q * places + 3 * N
-        # Of one group at most: x and its patches, q and the summed T, and what eigenvectors and solves take.
+        # Of one group at most, on each thread: x and y, the summed T, q or the patches; eigenvectors and solves. Then
+        # patches that are being added.
         pixels = min(min(self.group, places) * q, N)
-        group = pixels * (2 * K + K_M + 2 * R) + 8 * R * max(R, K)
+        groups = threads * (pixels * (K + K_M + R + max(K, R)) + 10 * R * max(R, K)) + 2 * pixels * K
         # Z, Y, HT; new Z and HT.
         kept = I_H * J_H * K + N * K_M + 3 * N * K + factors + indices + 4 * (I * I_H + J * J_H)
         ending = N * K + 2 * I_H * J * K + I_H * J_H * K + N * K_M + 16 * J * K
         copy = 0 if np.dtype(dtype).itemsize == 8 else N * K // 2
-        return 8 * (kept + N * K) + memory_of_phases(8 * threads * group, 8 * ending, 8 * copy)
+        return 8 * (kept + N * K) + memory_of_phases(8 * groups, 8 * ending, 8 * copy)
 
 
 class _ADMM:
@@ -209,11 +210,12 @@ class _ADMM:
     def _update(self, group):
         """One pass over a group's factors; the sum of its patches at each of its pixels."""
         Y, Z, msi = (image.reshape(-1, image.shape[2]) for image in (self.Y, self.Z, self.msi))
-        x = Y[group.pixels]
-        x /= self.mu
-        x += Z[group.pixels]
-        y = msi[group.pixels]
-        return group.update(x, y, self.mu, 2.0 * self.options.lam, self.PM, self.response)
+        K = Z.shape[1]
+        data = np.empty((len(group.pixels), K + msi.shape[1]))
+        np.divide(Y[group.pixels], self.mu, out=data[:, :K])
+        data[:, :K] += Z[group.pixels]
+        data[:, K:] = msi[group.pixels]
+        return group.update(data, self.mu, 2.0 * self.options.lam, self.PM, self.response)
 
     def settled(self):
         return self.sweeps >= _LEAST_SWEEPS and bool((self.changes < self.options.tol).all())
@@ -248,20 +250,24 @@ class _Group:
         self.D = PM @ self.C
         self.F = np.zeros_like(self.D)
 
-    def update(self, x, y, mu, weight, PM, response):
-        """A, B, C, D, F in turn, for pixels x (u, K) and y (u, K_M); `weight` is 2λ. The patches' sum at each pixel."""
-        A, B, C, D, F = self.A, self.B, self.C, self.D, self.F
-        q = x @ (mu * C)
-        q += y @ (weight * D)
-        q, S = readonly(q), mu * (C.T @ C) + weight * (D.T @ D)
+    def update(self, data, mu, weight, PM, response):
+        """A, B, C, D, F in turn, for pixels (u, K + K_M) of x and y side by side; the patches' sum at each pixel.
+
+        `weight` is 2λ.
+        """
+        B, C, D, F, K = self.B, self.C, self.D, self.F, len(self.C)
+        q = readonly(data @ np.vstack([mu * C, weight * D]))
+        S = mu * (C.T @ C) + weight * (D.T @ D)
         A = _over(_gathered(q, self.turned, B), S * (B.T @ B))
         B = _over(_gathered(q, self.index, A), S * (A.T @ A))
         summed = np.zeros(q.shape)
         scattered_products(readonly(B), readonly(A), self.index, summed)
+        del q
+        products = data.T @ summed
         e, inverses, V = _eigh((A.T @ A) * (B.T @ B))
-        C = _sylvester((x.T @ summed + PM.T @ (D + F / mu)) @ V, e, inverses, *response) @ V.T
+        C = _sylvester((products[:K] + PM.T @ (D + F / mu)) @ V, e, inverses, *response) @ V.T
         seen = PM @ C
-        D = ((weight * (y.T @ summed) + mu * seen - F) @ V / (weight * e + mu)) @ V.T
+        D = ((weight * products[K:] + mu * seen - F) @ V / (weight * e + mu)) @ V.T
         self.A, self.B, self.C, self.D, self.F = A, B, C, D, F + mu * (D - seen)
         return summed @ C.T
 
