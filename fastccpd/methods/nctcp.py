@@ -139,10 +139,11 @@ class NCTCP(Method):
         # Factors; and the places' pixels, as int64 while the groups are made, as int32 twice in the groups.
         factors = R * (places + -(-places // self.group) * (q + K + 2 * K_M))
         indices = 2 * q * places + 3 * N
-        # Of one group at most, on each thread: x and y, the summed T, q or the patches; eigenvectors and solves. Then
-        # patches that are being added.
+        # Of one group at most: x and y, the summed T, q or the patches; eigenvectors and solves. Threads have their own
+        # allocators, which keep as much again. Then patches that are being added.
         pixels = min(min(self.group, places) * q, N)
-        groups = threads * (pixels * (K + K_M + R + max(K, R)) + 10 * R * max(R, K)) + 2 * pixels * K
+        group = pixels * (K + K_M + R + max(K, R)) + 10 * R * max(R, K)
+        groups = (1 if threads == 1 else 2 * threads) * group + 2 * pixels * K
         # Z, Y, HT; new Z and HT.
         kept = I_H * J_H * K + N * K_M + 3 * N * K + factors + indices + 4 * (I * I_H + J * J_H)
         ending = N * K + 2 * I_H * J * K + I_H * J_H * K + N * K_M + 16 * J * K
