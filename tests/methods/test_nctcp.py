@@ -7,12 +7,19 @@ from rival_scenes import rivals_scene
 from scenery import assert_memory_estimate_is_close, observe, small_case
 
 from fastccpd import Degradation, Problem, Status
+from fastccpd.blas import one_blas_thread
 from fastccpd.imaging import degrade, metrics, preset, scenes
 from fastccpd.methods import get
 from fastccpd.methods._patches import Patches
 from fastccpd.methods.nctcp import NCTCP, similar_path
 
 twins = asv_folder.module("benchmarks.nonlocal_methods")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with one_blas_thread():
+        yield
 
 
 def noisy_problem(shape=(16, 20, 9), bands=4, noise=0.1, dtype=np.float64):

@@ -7,6 +7,7 @@ from rival_scenes import rivals_scene
 from scenery import assert_memory_estimate_is_close, observe, small_case
 
 from fastccpd import Degradation, Problem, Status, testing
+from fastccpd.blas import one_blas_thread
 from fastccpd.imaging import metrics
 from fastccpd.methods import get
 from fastccpd.methods._dictionary import improve, learn_dictionary, sparse_codes
@@ -14,6 +15,12 @@ from fastccpd.methods._neighbours import nonlocal_weights
 from fastccpd.methods.nssr import NSSR
 
 twins = asv_folder.module("benchmarks.nonlocal_methods")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with one_blas_thread():
+        yield
 
 
 def no_pulse():
