@@ -58,6 +58,9 @@ _LEAST_SWEEPS = 3
 class NCTCP(Method):
     """Nonlocal coupled tensor CP decomposition: groups of similar patches, each of low CP rank.
 
+    P1, P2 and PM may be any. The MSI must be good enough to tell which patches are similar, and with the default rank
+    its noise goes into the image as it is.
+
     Parameters
     ----------
     rank : int
@@ -108,19 +111,20 @@ class NCTCP(Method):
     output: str = "image"
     scale: float | None = None
 
+    memory_is_for: ClassVar[str] = "scenes and factors in float64"
     has_starts: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
-    memory_is_for: ClassVar[str] = "scenes and factors in float64"
 
     def __post_init__(self):
-        for name, least in (("rank", 1), ("max_iter", 0), ("group", 1), ("patch", 1)):
-            set_fields(self, **{name: as_count(getattr(self, name), name, least=least)})
+        as_choice(self.start, "start", STARTS)
+        as_choice(self.output, "output", OUTPUTS)
+        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
+        for name in ("rank", "group", "patch"):
+            set_fields(self, **{name: as_count(getattr(self, name), name)})
         for name in ("lam", "mu"):
             set_fields(self, **{name: as_number(getattr(self, name), name, above=True)})
         set_fields(self, tol=as_number(self.tol, "tol"))
-        as_choice(self.start, "start", STARTS)
-        as_choice(self.output, "output", OUTPUTS)
         if self.scale is not None:
             set_fields(self, scale=as_number(self.scale, "scale", above=True))
 

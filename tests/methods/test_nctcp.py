@@ -3,8 +3,9 @@
 import asv_folder
 import numpy as np
 import pytest
+from nonlocal_problems import general_problem, misfit, noisy_problem
 from rival_scenes import rivals_scene
-from scenery import assert_memory_estimate_is_close, observe, small_case
+from scenery import assert_memory_estimate_is_close, small_case
 
 from fastccpd import Degradation, Problem, Status
 from fastccpd.blas import one_blas_thread
@@ -20,18 +21,6 @@ twins = asv_folder.module("benchmarks.nonlocal_methods")
 def one_thread():
     with one_blas_thread():
         yield
-
-
-def noisy_problem(shape=(16, 20, 9), bands=4, noise=0.1, dtype=np.float64):
-    _, hsi, msi, degradation = small_case(shape, bands, 3, noise=noise)
-    return Problem(hsi.astype(dtype), msi.astype(dtype), degradation)
-
-
-def general_problem(shape=(13, 9, 7), bands=3):
-    """Operators without a ratio, a boundary or a blur: random, dense."""
-    rng = np.random.default_rng(5)
-    operators = [rng.random(size) for size in ((5, shape[0]), (4, shape[1]), (bands, shape[2]))]
-    return Problem(*observe(rng.random(shape), *operators), Degradation(*operators))
 
 
 def small_salinas(folder):
@@ -79,10 +68,7 @@ def test_a_coupled_start_begins_nearer():
 def test_cost_is_the_misfit_of_the_image(output):
     problem = noisy_problem()
     solution = NCTCP(rank=5, max_iter=3, output=output).solve(problem, rng=np.random.default_rng(0))
-    operators = (getattr(problem.degradation, name).toarray() for name in ("P1", "P2", "PM"))
-    hsi, msi = observe(solution.image, *operators)
-    misfit = 0.5 * np.sum((hsi - problem.hsi) ** 2) + 0.5 * np.sum((msi - problem.msi) ** 2)
-    assert solution.cost == solution.trace.cost[-1] == pytest.approx(misfit, rel=1e-9)
+    assert solution.cost == solution.trace.cost[-1] == pytest.approx(misfit(problem, solution.image), rel=1e-9)
 
 
 def test_it_ends_when_nothing_moves_but_not_before_the_third_sweep():
@@ -120,24 +106,13 @@ def test_a_callback_may_stop_within_a_sweep_and_what_is_left_is_that_of_the_last
     np.testing.assert_array_equal(one.image, expected.image)
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"rank": 0}, r"^rank: got 0"),
-        ({"lam": 0.0}, r"^lam: got 0.0"),
-        ({"mu": 0.0}, r"^mu: got 0.0"),
-        ({"tol": -1.0}, r"^tol: got -1.0"),
-        ({"group": 0}, r"^group: got 0"),
-        ({"patch": 0}, r"^patch: got 0"),
-        ({"start": "warm"}, r"^start: got 'warm'; 'random' or 'coupled'"),
-        ({"output": "both"}, r"^output: got 'both'; 'image' or 'patches'"),
-        ({"scale": 0.0}, r"^scale: got 0.0"),
-        ({"max_iter": -1}, r"^max_iter: got -1"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        NCTCP(**options)
+WRONG = {"rank": 0, "group": 0, "patch": 0, "max_iter": -1, "lam": 0.0, "mu": 0.0, "tol": -1.0, "scale": 0.0}
+
+
+@pytest.mark.parametrize(("name", "value"), [*WRONG.items(), ("start", "warm"), ("output", "both")])
+def test_an_option_out_of_range_is_refused(name, value):
+    with pytest.raises(ValueError, match=rf"^{name}: got {value!r}; "):
+        NCTCP(**{name: value})
 
 
 def test_it_is_registered_with_the_published_defaults():
