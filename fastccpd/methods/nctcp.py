@@ -76,7 +76,7 @@ class NCTCP(Method):
         Stop when the distance of Z and HT, and the change of either, are below this part of them, from the third sweep
         on.
     group : int
-        Patches in a group; the last one may have fewer. (The published call does not say it for large scenes.)
+        Patches in a group; the last one may have fewer. How many there were in the paper is not known for certain.
     patch : int
         Rows and columns of a patch, or those of the scene where it has fewer.
     start : {"random", "coupled"}
