@@ -187,4 +187,4 @@ class FactoredTwins(Twins):
     """NN-BTD in 300 iterations of its published form, and NNSTF as it is, on a scene of the size of Salinas."""
 
     ways = WAYS
-    params = (list(ways), ["fastccpd", "numpy"])
+    params = (list(ways),)

@@ -83,20 +83,7 @@ class SeparableBlur:
         return along(self._back[0], along(self._back[1], cube, 1), 0)
 
     def solve_cube(self, B: Array, mu: float | Array, c: float = 1.0, out: Array | None = None) -> Array:
-        """`solve` for bands last; `mu` is one for all bands or one for each.
-
-        Parameters
-        ----------
-        B : (I, J, K) array
-        mu : float or (K,) array
-        c : float
-        out : (I, J, K) array, optional
-            May be B itself.
-
-        Returns
-        -------
-        (I, J, K) array
-        """
+        """`solve` for bands last, B and `out` (I, J, K); `mu` is one for all bands or one for each, (K,)."""
         I, J, K = B.shape
         powers = c * self._squares[:, :, None]
         half = (self._V1.T @ B.reshape(I, -1)).reshape(-1, J, K)

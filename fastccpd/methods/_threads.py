@@ -5,17 +5,20 @@ from contextlib import contextmanager
 
 import numba
 
+from ..blas import one_blas_thread
+
 
 @contextmanager
 def thread_map():
     """Within the block, a `map` over as many threads as the kernels use; results come in the order of the items.
 
-    A method that uses it says `same_bytes_on_any_threads`: BLAS is then held at one thread, and each piece gives the
-    same bytes whichever thread it runs on.
+    BLAS is held at one thread meanwhile, so that it does not take the cores from the pieces, and each piece gives the
+    same bytes on whichever thread it runs.
     """
     count = numba.get_num_threads()
-    if count == 1:
-        yield map
-        return
-    with ThreadPoolExecutor(count) as pool:
-        yield pool.map
+    with one_blas_thread():
+        if count == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(count) as pool:
+            yield pool.map

@@ -58,6 +58,9 @@ _LEAST_SWEEPS = 3
 class NCTCP(Method):
     """Nonlocal coupled tensor CP decomposition: groups of similar patches, each of low CP rank.
 
+    P1, P2 and PM may be any. The MSI must be good enough to tell which patches are similar, and with the default rank
+    its noise goes into the image as it is.
+
     Parameters
     ----------
     rank : int
@@ -73,7 +76,7 @@ class NCTCP(Method):
         Stop when the distance of Z and HT, and the change of either, are below this part of them, from the third sweep
         on.
     group : int
-        Patches in a group; the last one may have fewer. (The published call does not say it for large scenes.)
+        Patches in a group; the last one may have fewer. How many there were in the paper is not known for certain.
     patch : int
         Rows and columns of a patch, or those of the scene where it has fewer.
     start : {"random", "coupled"}
@@ -108,19 +111,20 @@ class NCTCP(Method):
     output: str = "image"
     scale: float | None = None
 
+    memory_is_for: ClassVar[str] = "scenes and factors in float64"
     has_starts: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
-    memory_is_for: ClassVar[str] = "scenes and factors in float64"
 
     def __post_init__(self):
-        for name, least in (("rank", 1), ("max_iter", 0), ("group", 1), ("patch", 1)):
-            set_fields(self, **{name: as_count(getattr(self, name), name, least=least)})
+        as_choice(self.start, "start", STARTS)
+        as_choice(self.output, "output", OUTPUTS)
+        set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
+        for name in ("rank", "group", "patch"):
+            set_fields(self, **{name: as_count(getattr(self, name), name)})
         for name in ("lam", "mu"):
             set_fields(self, **{name: as_number(getattr(self, name), name, above=True)})
         set_fields(self, tol=as_number(self.tol, "tol"))
-        as_choice(self.start, "start", STARTS)
-        as_choice(self.output, "output", OUTPUTS)
         if self.scale is not None:
             set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
@@ -139,14 +143,16 @@ class NCTCP(Method):
         # Factors; and the places' pixels, as int64 while the groups are made, as int32 twice in the groups.
         factors = R * (places + -(-places // self.group) * (q + K + 2 * K_M))
         indices = 2 * q * places + 3 * N
-        # Of one group at most: x and its patches, q and the summed T, and what eigenvectors and solves take.
+        # Of one group at most: x and y, the summed T, q or the patches; eigenvectors and solves. Threads have their own
+        # allocators, which keep as much again. Then patches that are being added.
         pixels = min(min(self.group, places) * q, N)
-        group = pixels * (2 * K + K_M + 2 * R) + 8 * R * max(R, K)
+        group = pixels * (K + K_M + R + max(K, R)) + 10 * R * max(R, K)
+        groups = (1 if threads == 1 else 2 * threads) * group + 2 * pixels * K
         # Z, Y, HT; new Z and HT.
         kept = I_H * J_H * K + N * K_M + 3 * N * K + factors + indices + 4 * (I * I_H + J * J_H)
         ending = N * K + 2 * I_H * J * K + I_H * J_H * K + N * K_M + 16 * J * K
         copy = 0 if np.dtype(dtype).itemsize == 8 else N * K // 2
-        return 8 * (kept + N * K) + memory_of_phases(8 * threads * group, 8 * ending, 8 * copy)
+        return 8 * (kept + N * K) + memory_of_phases(8 * groups, 8 * ending, 8 * copy)
 
 
 class _ADMM:
@@ -209,11 +215,12 @@ class _ADMM:
     def _update(self, group):
         """One pass over a group's factors; the sum of its patches at each of its pixels."""
         Y, Z, msi = (image.reshape(-1, image.shape[2]) for image in (self.Y, self.Z, self.msi))
-        x = Y[group.pixels]
-        x /= self.mu
-        x += Z[group.pixels]
-        y = msi[group.pixels]
-        return group.update(x, y, self.mu, 2.0 * self.options.lam, self.PM, self.response)
+        K = Z.shape[1]
+        data = np.empty((len(group.pixels), K + msi.shape[1]))
+        np.divide(Y[group.pixels], self.mu, out=data[:, :K])
+        data[:, :K] += Z[group.pixels]
+        data[:, K:] = msi[group.pixels]
+        return group.update(data, self.mu, 2.0 * self.options.lam, self.PM, self.response)
 
     def settled(self):
         return self.sweeps >= _LEAST_SWEEPS and bool((self.changes < self.options.tol).all())
@@ -248,20 +255,24 @@ class _Group:
         self.D = PM @ self.C
         self.F = np.zeros_like(self.D)
 
-    def update(self, x, y, mu, weight, PM, response):
-        """A, B, C, D, F in turn, for pixels x (u, K) and y (u, K_M); `weight` is 2λ. The patches' sum at each pixel."""
-        A, B, C, D, F = self.A, self.B, self.C, self.D, self.F
-        q = x @ (mu * C)
-        q += y @ (weight * D)
-        q, S = readonly(q), mu * (C.T @ C) + weight * (D.T @ D)
+    def update(self, data, mu, weight, PM, response):
+        """A, B, C, D, F in turn, for pixels (u, K + K_M) of x and y side by side; the patches' sum at each pixel.
+
+        `weight` is 2λ.
+        """
+        B, C, D, F, K = self.B, self.C, self.D, self.F, len(self.C)
+        q = readonly(data @ np.vstack([mu * C, weight * D]))
+        S = mu * (C.T @ C) + weight * (D.T @ D)
         A = _over(_gathered(q, self.turned, B), S * (B.T @ B))
         B = _over(_gathered(q, self.index, A), S * (A.T @ A))
         summed = np.zeros(q.shape)
         scattered_products(readonly(B), readonly(A), self.index, summed)
+        del q
+        products = data.T @ summed
         e, inverses, V = _eigh((A.T @ A) * (B.T @ B))
-        C = _sylvester((x.T @ summed + PM.T @ (D + F / mu)) @ V, e, inverses, *response) @ V.T
+        C = _sylvester((products[:K] + PM.T @ (D + F / mu)) @ V, e, inverses, *response) @ V.T
         seen = PM @ C
-        D = ((weight * (y.T @ summed) + mu * seen - F) @ V / (weight * e + mu)) @ V.T
+        D = ((weight * products[K:] + mu * seen - F) @ V / (weight * e + mu)) @ V.T
         self.A, self.B, self.C, self.D, self.F = A, B, C, D, F + mu * (D - seen)
         return summed @ C.T
 

@@ -50,6 +50,8 @@ _ROUNDS, _SMALL = 50, 1e-3
 class NSSR(Method):
     """Non-negative structured sparse representation: sparse codes in spectra of the HSI, and nonlocal means.
 
+    The degradation may be any that goes along rows and columns in turn: no periodic boundary, no whole ratio is needed.
+
     Parameters
     ----------
     rank : int

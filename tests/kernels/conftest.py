@@ -19,7 +19,7 @@ def fresh(arg):
 
 def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     """Run every kernel through the package's own front doors."""
-    from fastccpd.kernels import maps, slices, vectors
+    from fastccpd.kernels import maps, patches, slices, vectors
     from fastccpd.kernels.arrays import readonly
     from scenery import small_case
 
@@ -50,6 +50,15 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     for axis, n in enumerate(shape[:2]):
         maps.along(compressed_rows(sparse.random_array((n // 4, n), density=0.1, rng=rng)), Z, axis)
     slices.shrink(rng.standard_normal((14, 3, 32)), np.array([0, 1, 3, 6, 14]), 1.5, np.empty((14, 3, 32)))
+    planes = readonly(rng.random((3, 12, 11)))
+    patches.nearest_patches(planes, 2, 4, np.empty((7, 9, 5)), np.empty((7, 9, 5), np.int64))
+    visited, path = np.zeros((8, 9), bool), np.zeros(72, np.int64)
+    visited[0, 0] = True
+    sizes = 2, readonly(np.array([3, 3])), 4, 0.1
+    patches.greedy_path(readonly(rng.random((10, 22))), *sizes, readonly(rng.random(71)), 1, visited, path)
+    X, A, index = rng.random((30, 6)), rng.random((9, 6)), rng.integers(0, 30, (17, 9), np.int32)
+    patches.gathered_products(*map(readonly, (X, index, A)), np.empty((17, 6)))
+    patches.scattered_products(*map(readonly, (rng.random((17, 6)), A, index)), np.zeros((30, 6)))
 
     _, hsi, msi, degradation = small_case(shape=(24, 20, 30), rank=3, noise=0.01)
     objective = CoupledCPD.of_problem(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)
