@@ -9,6 +9,7 @@ for each, which `test_finds.py` replays. For systems with fork.
 """
 
 import argparse
+import faulthandler
 import hashlib
 import io
 import json
@@ -39,7 +40,9 @@ from fastccpd import formats, testing
 from fastccpd.imaging import read_edges, read_response
 
 FINDS = Path(__file__).parent / "finds"
-SECONDS, MEMORY = 5.0, 300 << 20
+
+# Seconds of a core, seconds of a clock, which a busy machine may need, and bytes that an answer may take.
+SECONDS, PATIENCE, MEMORY = 5, 60.0, 300 << 20
 
 NUMBERS = [0, 1, 2, 3, 4, 7, 8, 127, 128, 255, 256, 1000, 32767, 65535, 65536, 1 << 20, 2**31 - 1, 2**31, 2**32 - 1]
 WORDS = [
@@ -245,18 +248,18 @@ def _element(content, rng):
     return content[:128] + b"".join(struct.pack("<II", kind, len(data)) + data for kind, data in elements)
 
 
-def answer(read, folder, seconds=SECONDS, memory=MEMORY):
+def answer(read, folder, seconds=SECONDS, patience=PATIENCE, memory=MEMORY):
     """How `read(folder)` ends in a process of its own: "read", "refused", or a sentence on what is wrong."""
     said, speak = os.pipe()
     child = os.fork()
     if child == 0:
-        _child(read, folder, speak, memory)
+        _child(read, folder, speak, seconds, memory)
     os.close(speak)
     try:
-        ready, _, _ = select.select([said], [], [], seconds)
+        ready, _, _ = select.select([said], [], [], patience)
         if not ready:
             os.kill(child, signal.SIGKILL)
-            return f"no answer in {seconds:g} s"
+            return f"no answer in {patience:g} s"
         words = b"".join(iter(lambda: os.read(said, 1 << 16), b"")).decode("utf-8", "replace")
     finally:
         os.close(said)
@@ -264,11 +267,13 @@ def answer(read, folder, seconds=SECONDS, memory=MEMORY):
     return words if status == 0 and words else f"the process ended with status {status}"
 
 
-def _child(read, folder, speak, memory):
+def _child(read, folder, speak, seconds, memory):
     """Read, say how it went, and leave without any of the parent's endings."""
+    faulthandler.disable()
     with open("/proc/self/statm") as figures:
         used = int(figures.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + memory,) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     printed = os.memfd_create("printed")
     os.dup2(printed, 1)
