@@ -23,7 +23,9 @@ def main():
     from .cli import main as run
 
     signal.signal(signal.SIGINT, before)
-    return run()
+    code = run()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, and the interpreter only has to leave
+    return code
 
 
 def _leave(number, frame):

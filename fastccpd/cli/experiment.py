@@ -32,6 +32,7 @@ _QUICK = {
 # An experiment runs every system for each of them: whoever asks for more has mistyped.
 _MOST_NUMBERS = 1000
 _LARGEST_RANK = 100_000
+_MOST_RUNS = 100_000
 
 
 def add(commands):
@@ -46,7 +47,7 @@ def add(commands):
         defaults = _DEFAULTS[name]
         kind.add_argument("--scene", default=defaults["scene"], help=f"its name (default {defaults['scene']})")
         kind.add_argument("--methods", type=_names, metavar="A,B", help=f"of {', '.join(experiments.SYSTEMS)}")
-        kind.add_argument("--runs", type=int, metavar="N", help=f"noise draws (default {defaults['runs']})")
+        kind.add_argument("--runs", type=_runs, metavar="N", help=f"noise draws (default {defaults['runs']})")
         kind.add_argument("--snr", type=_snrs, metavar="DB", help="a list 0,5,10 or a range 0:10 (in dB)")
         kind.add_argument(
             "--ranks", type=_ranks, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"
@@ -116,6 +117,14 @@ def _draw(name, rows, folder):
 
 def _names(text):
     return tuple(text.split(","))
+
+
+def _runs(text):
+    if not (text.isdecimal() and len(text) <= len(str(_MOST_RUNS)) and 1 <= int(text) <= _MOST_RUNS):
+        raise argparse.ArgumentTypeError(
+            f"got {text!r}; a whole number of at least 1 and at most {_MOST_RUNS} is needed"
+        )
+    return int(text)
 
 
 def _numbers(text):

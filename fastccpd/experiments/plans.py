@@ -13,6 +13,9 @@ from .systems import chosen, named
 SNRS = tuple(range(11))
 RANKS = tuple(range(10, 81, 10))
 
+# A task of each is made before the first is begun; whoever asks for more has mistyped.
+_MOST_ROWS = 100_000
+
 
 def bands(scene="salinas-a", methods=None, runs=1, snr=(5,), ranks=None, band=34, tuned=False, file=None, **how):
     """The first experiment: pictures of one band of what each system recovers.
@@ -64,8 +67,9 @@ def rank(scene="indian-pines", methods=None, runs=10, snr=(5,), ranks=RANKS, tun
 def tasks(scene, systems, runs, snrs, tuned=False, band=None):
     """Noise draw by noise draw, so that a run that is cut short has whole draws."""
     levels = [as_number(level, "snr", least=-100.0) for level in snrs]
+    most = max(1, _MOST_ROWS // max(1, len(levels) * len(systems)))
     planned = []
-    for run in range(as_count(runs, "runs")):
+    for run in range(as_count(runs, "runs", most=most)):
         for level in levels:
             for name in systems:
                 system = named(name)
