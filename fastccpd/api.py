@@ -278,7 +278,10 @@ def load(path: Path) -> FusionResult:
     """
     result, decomposer = saving.result_of(formats.read_arrays(path), path)
     if decomposer is not None:
-        result.decomposer = MapDecomposer(result.maps, result.degradation, **decomposer)
+        try:
+            result.decomposer = MapDecomposer(result.maps, result.degradation, **decomposer)
+        except (KeyError, ValueError, TypeError, OverflowError) as error:
+            raise ValueError(f"{path}: is a damaged saved result (decomposer: {error})") from error
     return result
 
 

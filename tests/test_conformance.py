@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -154,6 +154,11 @@ def goes_on(self, problem, *, callback=None, **arguments):
     return Upsampled.solve(self, problem, callback=callback and deaf, **arguments)
 
 
+def stops_without_a_word(self, problem, **arguments):
+    solution = Upsampled.solve(self, problem, **arguments)
+    return replace(solution, status=Status.FINISHED)
+
+
 def ignores_the_clock(self, problem, *, time_limit=None, **arguments):
     return Upsampled.solve(self, problem, **arguments)
 
@@ -200,6 +205,34 @@ def divides(self, problem):
         return Upsampled._image(self, problem) * (problem.msi.max() / problem.msi.max())
 
 
+def overflows_where_weights_are_large(self, problem, **arguments):
+    solution = Upsampled.solve(self, problem, **arguments)
+    if problem.degradation.PM.data.max() > 1e20:
+        # Finite each, but not their product.
+        factors = fastccpd.Factors(*(np.full((n, 1), 1e150) for n in problem.sri_shape))
+        return Solution(status=Status.COST_SETTLED, cost=1.0, n_iter=0, trace=solution.trace, factors=factors)
+    return solution
+
+
+def believes_in_zeros(self, problem):
+    return Upsampled._image(self, problem) * (0.5 if problem.hsi_valid is not None else 1.0)
+
+
+def shrugs(self, problem, **arguments):
+    try:
+        return Upsampled.solve(self, problem, **arguments)
+    except KeyboardInterrupt:
+        return Upsampled.solve(self, problem, **arguments)
+
+
+def forgets_after_an_interrupt(self, problem, **arguments):
+    try:
+        return Upsampled.solve(self, problem, **arguments)
+    except KeyboardInterrupt:
+        type(self)._image = adds_a_constant
+        raise
+
+
 def grows(self, problem, **arguments):
     hoard = np.ones(10_000_000)
     solution = Upsampled.solve(self, problem, **arguments)
@@ -221,6 +254,16 @@ def grows(self, problem, **arguments):
         ("error_in_callback_passes", {"solve": swallows}, "is swallowed"),
         ("callback_sees_rising_iterations", {"solve": never_calls_back}, "never called"),
         ("callback_can_stop", {"solve": goes_on}, "went on"),
+        ("stop_in_every_stage", {"solve": goes_on}, "went on"),
+        ("stop_in_every_stage", {"solve": stops_without_a_word}, "the status is: finished"),
+        ("ctrl_c_passes_wherever_it_comes", {"solve": shrugs}, "is swallowed"),
+        ("ctrl_c_passes_wherever_it_comes", {"solve": forgets_after_an_interrupt}, "the result is another"),
+        ("weights_far_from_one", {"solve": overflows_where_weights_are_large}, "PM times 1e\\+29: the image is not"),
+        (
+            "a_masked_band_costs_no_more_than_a_removed_one",
+            {"takes_gaps": True, "_image": believes_in_zeros},
+            "where band 0 is masked",
+        ),
         ("time_limit", {"solve": ignores_the_clock}, "with no time at all, 3 iterations"),
         ("trace", {"solve": forgets_the_start}, "3 entries of cost after 3"),
         ("float32_is_kept", {"solve": doubles_precision}, "float64 for float32"),

@@ -45,7 +45,7 @@ def add(commands):
         defaults = _DEFAULTS[name]
         kind.add_argument("--scene", default=defaults["scene"], help=f"its name (default {defaults['scene']})")
         kind.add_argument("--methods", type=lists.names, metavar="A,B", help=f"of {', '.join(experiments.SYSTEMS)}")
-        kind.add_argument("--runs", type=int, metavar="N", help=f"noise draws (default {defaults['runs']})")
+        kind.add_argument("--runs", type=lists.draws, metavar="N", help=f"noise draws (default {defaults['runs']})")
         kind.add_argument("--snr", type=lists.snrs, metavar="DB", help="a list 0,5,10 or a range 0:10 (in dB)")
         kind.add_argument(
             "--ranks", type=lists.ranks, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"

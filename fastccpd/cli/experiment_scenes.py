@@ -24,7 +24,7 @@ def add(kinds):
     kind.add_argument("--methods", type=lists.names, metavar="A,B", help=f"of {', '.join(experiments.SYSTEMS)}")
     levels = ",".join(map(figures.place_name, experiments.SCENE_SNRS)).replace("no noise", "none")
     kind.add_argument("--snr", type=lists.snrs, metavar="DB", help=f"in dB, none: no noise (default {levels})")
-    kind.add_argument("--draws", type=int, metavar="N", help="noise draws (default 3)")
+    kind.add_argument("--draws", type=lists.draws, metavar="N", help="noise draws (default 3)")
     kind.add_argument("--ratio", type=int, metavar="D", help="fine pixels per coarse one (default 4, for a pair 3)")
     kind.add_argument("--published", action="store_true", help="published settings alone, nothing tuned")
     kind.add_argument("--time-limit", type=float, metavar="S", help="seconds of one run (default: none)")

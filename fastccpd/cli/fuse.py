@@ -124,10 +124,12 @@ def _check_report(options):
 def _shown(options, method, max_iter):
     """The callback that shows a fusion's progress, and ends it after a Ctrl-C."""
     say = options.messages
-    with _interruptible() as interrupted, fusion_progress(method, max_iter, options.quiet) as show:
+    begun = threading.Event()
+    with _interruptible(begun) as interrupted, fusion_progress(method, max_iter, options.quiet) as show:
         say.hint(f"fusing with {method}; Ctrl-C ends it and keeps what there is")
 
         def callback(state):
+            begun.set()
             say.release()
             show(state)
             return interrupted.is_set()
@@ -136,16 +138,21 @@ def _shown(options, method, max_iter):
 
 
 @contextmanager
-def _interruptible():
-    """An event that the first Ctrl-C, or SIGTERM, sets; the second one does what it did before."""
+def _interruptible(begun):
+    """An event that the first Ctrl-C, or SIGTERM, sets; the second one does what it did before.
+
+    As long as `begun` is not set there is nothing that could be kept, and the first one ends it all.
+    """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
 
     def stop(number, frame):
-        asked.set()
         put_back()
+        if not begun.is_set():
+            raise KeyboardInterrupt
+        asked.set()
         print_error("stopping after this iteration, and writing what there is; Ctrl-C again throws it away")
 
     def put_back():

@@ -8,11 +8,21 @@ from .options import SNR_RANGE
 # An experiment runs every system for each of them: whoever asks for more has mistyped.
 _MOST_NUMBERS = 1000
 _LARGEST_RANK = 100_000
+_MOST_DRAWS = 100_000
 
 
 def names(text):
     """Names from "a,b"."""
     return tuple(text.split(","))
+
+
+def draws(text):
+    """A number of noise draws."""
+    if not (text.isdecimal() and len(text) <= len(str(_MOST_DRAWS)) and 1 <= int(text) <= _MOST_DRAWS):
+        raise argparse.ArgumentTypeError(
+            f"got {text!r}; a whole number of at least 1 and at most {_MOST_DRAWS} is needed"
+        )
+    return int(text)
 
 
 def numbers(text):

@@ -20,12 +20,14 @@ the maps, the decomposition of the images cannot be the better one, and is not m
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from ..blas import one_blas_thread
 from ..kernels import residual_norm2
+from ..model.checks import as_count, as_number
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Maps, Problem
 from ..model.result import Progress, Status, Trace
@@ -172,12 +174,28 @@ class MapDecomposer:
     options: dict[str, Any]
     start: dict[str, Any]
 
+    def __post_init__(self):
+        self._generator()
+        checks = {"rank": as_count, "max_iter": partial(as_count, least=0), "ridge": as_number, "ftol": as_number}
+        for name, value in self.options.items():
+            if name not in checks:
+                raise TypeError(f"options: got {name}; {', '.join(checks)} are needed")
+            checks[name](value, name)
+
     def __call__(self, *, callback: Callback | None = None, time_limit: float | None = None) -> Decomposition:
-        bits = getattr(np.random, self.start["bit_generator"])()
-        bits.state = self.start
-        how = {"rng": np.random.Generator(bits), "callback": callback, "time_limit": time_limit}
+        how = {"rng": self._generator(), "callback": callback, "time_limit": time_limit}
         with one_blas_thread():
             return decompose_maps(self.maps, self.degradation, Fitting(**self.options), **how)
+
+    def _generator(self):
+        """The generator of the start; of NumPy's module its name may mean nothing but a bit generator."""
+        name = self.start["bit_generator"]
+        kinds = {kind.__name__: kind for kind in np.random.BitGenerator.__subclasses__()}
+        if name not in kinds:
+            raise ValueError(f"start: got the bit generator {name!r}; one of {', '.join(sorted(kinds))} is needed")
+        bits = kinds[name]()
+        bits.state = self.start
+        return np.random.Generator(bits)
 
     def settings(self) -> dict[str, Any]:
         """What is no array."""

@@ -18,6 +18,9 @@ RANKS = tuple(range(10, 81, 10))
 #: Of the experiment of all scenes, in dB; None: no noise is added.
 SCENE_SNRS = (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, None)
 
+# A task of each is made before the first is begun; whoever asks for more has mistyped.
+_MOST_ROWS = 100_000
+
 
 def bands(scene="salinas-a", methods=None, runs=1, snr=(5,), ranks=None, band=34, tuned=False, file=None, **how):
     """The first experiment: pictures of one band of what each system recovers.
@@ -101,8 +104,9 @@ def scenes(
 def tasks(scene, systems, runs, snrs, **common):
     """Every system at its published settings: draw by draw, so that a run that is cut short has whole draws."""
     levels = [level if level is None else as_number(level, "snr", least=-100.0) for level in snrs]
+    most = max(1, _MOST_ROWS // max(1, len(levels) * len(systems)))
     planned = []
-    for run in range(as_count(runs, "runs")):
+    for run in range(as_count(runs, "runs", most=most)):
         # Without noise all draws are the same.
         for level in (level for level in levels if level is not None or run == 0):
             for name in systems:

@@ -5,6 +5,7 @@ The same readers as those of cubes: what a file declares is looked at first, and
 
 import numpy as np
 
+from ..model.files import one_line
 from .inspection import as_path, check_memory
 from .mat import mat_variables
 from .numpy_files import npy_variables, npz_variables
@@ -82,7 +83,7 @@ def read_arrays(path, wanted=None, *, limit=None):
         wanted = [name for name, variable in variables.items() if variable.is_real]
     for name in wanted:
         if name not in variables:
-            raise ValueError(f"{path}: holds {', '.join(variables) or 'nothing'}; {name} is needed")
+            raise ValueError(f"{path}: holds {one_line(', '.join(variables)) or 'nothing'}; {name} is needed")
         if not variables[name].is_real:
             raise ValueError(f"{path}: cannot be read as {kind} of numbers ({name} is {variables[name].content})")
     check_memory(path, [variables[name] for name in wanted], limit)

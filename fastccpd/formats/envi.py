@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 
+from ..model.files import one_line
 from .axes import declared, fill, in_order_of_file, pour, shape_of_cube
 from .extras import needed
 from .inspection import beginning, check_array, check_length, check_text, expect, reading
@@ -50,7 +51,7 @@ def open_envi(path, band_axis):
     sizes, dtype, offset = _numbers_of(header, text)
     interleave = str(text["interleave"]).lower()
     if interleave not in _BAND_AXES:
-        raise ValueError(f"{header}: got the interleave {interleave!r}; bsq, bil or bip is needed")
+        raise ValueError(f"{header}: got the interleave {one_line(interleave)!r}; bsq, bil or bip is needed")
     axis = _BAND_AXES[interleave]
     layout = declared(header, axis, f"interleave {interleave}", band_axis)
     stored_shape = list(sizes[:2])
@@ -159,7 +160,7 @@ def _numbers_of(header, text):
     kinds = dict(envi.dtype_map)
     code = str(text["data type"]).strip()
     if code not in kinds:
-        raise ValueError(f"{header}: got the data type {code}; one of {', '.join(kinds)} is needed")
+        raise ValueError(f"{header}: got the data type {one_line(code)}; one of {', '.join(kinds)} is needed")
     big = _whole(header, text, "byte order")
     if big not in (0, 1):
         raise ValueError(f"{header}: got the byte order {big}; 0 or 1 is needed")
@@ -175,7 +176,7 @@ def _whole(header, text, name, default=None):
     except (TypeError, ValueError):
         number = -1
     if number < 0:
-        raise ValueError(f"{header}: got {name} = {value}; a whole number of at least 0 is needed")
+        raise ValueError(f"{header}: got {name} = {one_line(value)}; a whole number of at least 0 is needed")
     return number
 
 

@@ -7,8 +7,6 @@ unit, for they are exact, then the IMAGERY domain, then plain tags without a uni
 
 import logging
 import math
-import os
-import threading
 import warnings
 from contextlib import contextmanager
 
@@ -18,6 +16,7 @@ from .axes import declared, in_order_of_file
 from .extras import needed
 from .inspection import beginning, check_array, expect, reading
 from .raster import REAL_DTYPES, Georeference, Header, Stored, can_hold
+from .silence import NO_FAILED_LOGS, NO_LINES_OF_LIBTIFF
 from .units import in_nanometres
 
 DTYPES = REAL_DTYPES - {"float16"}
@@ -62,7 +61,7 @@ def write_geotiff(temporaries, raster):
     rasterio = needed("rasterio", "writing GeoTIFF")
     path = temporaries[0].absolute()
     # Without the .aux.xml that GDAL may write beside a file, and that would keep its temporary name.
-    with _quiet(rasterio), _without_lines_of_libtiff(), rasterio.Env(GDAL_PAM_ENABLED=False):
+    with _quiet(rasterio), NO_LINES_OF_LIBTIFF, rasterio.Env(GDAL_PAM_ENABLED=False):
         with rasterio.open(path, "w", **_profile(rasterio, raster)) as image:
             for rows, bands, window in _blocks(rasterio, image):
                 block = in_order_of_file(raster.cube[rows, :, bands], 0)
@@ -109,34 +108,11 @@ def _quiet(rasterio):
     messages, log, collector = [], logging.getLogger("rasterio"), Collector(logging.WARNING)
     log.addHandler(collector)
     try:
-        with warnings.catch_warnings():
+        with NO_FAILED_LOGS, warnings.catch_warnings():
             warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
             yield messages
     finally:
         log.removeHandler(collector)
-
-
-@contextmanager
-def _without_lines_of_libtiff():
-    """On a full disk libtiff prints to stderr, past GDAL and its log; what matters of it is raised anyway.
-
-    The stream is the whole process's: where other threads might use it, it is left alone.
-    """
-    if threading.active_count() > 1:
-        yield
-        return
-    try:
-        stderr = os.dup(2)
-    except OSError:  # closed
-        yield
-        return
-    try:
-        with open(os.devnull, "wb") as nothing:
-            os.dup2(nothing.fileno(), 2)
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ..model.files import first_line
+from ..model.files import first_line, one_line
 from .extras import rasterio_or_none
 from .raster import Georeference
 
@@ -17,7 +17,7 @@ def georeference_of(header, data, text, notes):
     """The georeference that the fields of a header describe, None where its map info means none; `notes` says why."""
     fields = text["map info"]
     if not isinstance(fields, list) or len(fields) < 7:
-        raise ValueError(f"{header}: got map info = {fields}; a projection and six numbers are needed")
+        raise ValueError(f"{header}: got map info = {one_line(fields)}; a projection and six numbers are needed")
     column, row, x, y, width, height = (float(value) for value in floats_of(header, "map info", fields[1:7]))
     rotation = next((field.split("=")[1] for field in fields if field.replace(" ", "").startswith("rotation=")), "0")
     degrees = float(floats_of(header, "rotation", [rotation])[0])

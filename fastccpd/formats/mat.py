@@ -196,6 +196,8 @@ def _variables_of_version_7_3(path, any_class):
 
 def _variable_of_version_7_3(h5py, path, name, dataset, kind, any_class):
     shape, dtype = dataset.shape[::-1], kind
+    if dataset.chunks is not None and len(dataset.chunks) != len(shape):  # HDF5 would read beyond them
+        raise ValueError(f"the variable {name} of shape {shape} in chunks of {dataset.chunks[::-1]}")
     if dataset.is_virtual or dataset.external:
         dtype = "kept in another file"
     elif dataset.dtype.kind not in "fiu":

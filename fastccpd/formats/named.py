@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..model.files import one_line
 from .axes import chosen, in_order_of_file, shape_of_cube
 from .inspection import check_array
 from .raster import Georeference, Header, Stored
@@ -105,7 +106,7 @@ def _choose(path, variables, wanted):
 
 
 def _listed(variables):
-    return ", ".join(f"{name} {variable}" for name, variable in variables.items()) or "nothing"
+    return one_line(", ".join(f"{name} {variable}" for name, variable in variables.items())) or "nothing"
 
 
 def _described(variables, bands):

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.lib import format as npy
 
+from ..model.files import one_line
 from .axes import chosen, fill, in_order_of_file, pour, shape_of_cube
 from .inspection import beginning, check_array, check_length, expect, reading
 from .named import Variable, open_variables, variables_of
@@ -74,10 +75,10 @@ def npz_variables(path):
     for member, (shape, fortran, dtype, offset) in headers.items():
         name = member.filename.removesuffix(".npy")
         if name in variables:
-            raise ValueError(f"{path}: holds two arrays called {name}")
+            raise ValueError(f"{path}: holds two arrays called {one_line(name)}")
         if not dtype.hasobject:
             declared = offset + math.prod(shape) * dtype.itemsize
-            check_length(path, declared, member.file_size, f"the array {name}")
+            check_length(path, declared, member.file_size, f"the array {one_line(name)}")
         variables[name] = _variable(partial(_opened_member, path, member), shape, fortran, dtype)
     return variables
 

@@ -22,6 +22,7 @@ from scipy import sparse
 
 from ..formats import check_text
 from ..model.checks import as_count, as_number
+from ..model.files import one_line
 from ..model.types import Operator
 
 # Landsat's Thematic Mapper, in nm, as published fusion code has it (the fifth band is nominally 1550 to 1750).
@@ -226,8 +227,8 @@ def read_response(path: str | PathLike) -> dict[str, tuple[NDArray[np.float64], 
         samples = [(header[band], row[place], row[band]) for band in bands for row in rows]
     else:
         raise ValueError(
-            f"{path}: got columns {', '.join(header)}; band, wavelength_nm, response are needed, or wavelength_nm and "
-            "one column per band"
+            f"{path}: got columns {one_line(', '.join(header))}; band, wavelength_nm, response are needed, or "
+            "wavelength_nm and one column per band"
         )
     curves = {}
     for name, wavelength, response in samples:
@@ -254,12 +255,12 @@ def read_edges(path: str | PathLike, sensor: str) -> dict[str, tuple[float, floa
     header, rows = _read_csv(path)
     columns = ("sensor", "band", "low_nm", "high_nm")
     if not set(columns) <= set(header):
-        raise ValueError(f"{path}: got columns {', '.join(header)}; {', '.join(columns)} are needed")
+        raise ValueError(f"{path}: got columns {one_line(', '.join(header))}; {', '.join(columns)} are needed")
     table = [tuple(row[header.index(column)] for column in columns) for row in rows]
     edges = {band: (_number(low, path), _number(high, path)) for name, band, low, high in table if name == sensor}
     if not edges:
         known = ", ".join(dict.fromkeys(name for name, *_ in table))
-        raise ValueError(f"sensor: got {sensor!r}; the file has {known}")
+        raise ValueError(f"sensor: got {sensor!r}; the file has {one_line(known)} ({path})")
     return edges
 
 
@@ -364,4 +365,4 @@ def _number(text, path):
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{path}: got {text!r} among the numbers; a number is needed") from None
+        raise ValueError(f"{path}: got {one_line(text)!r} among the numbers; a number is needed") from None

@@ -12,6 +12,9 @@ from ..model.checks import as_number
 # size: 1e-11 at this σ_R/σ_1.
 _GRAMIAN_SUFFICES = 1e-5
 
+# Values of a product that are made at once, in a tenth of a second or less.
+_AT_ONCE = 1 << 24
+
 # Robust against single bright pixels and against noise, which a maximum is not.
 _QUANTILE = 0.999
 
@@ -43,8 +46,17 @@ def components(image, basis):
 
 def spectra(maps, basis):
     """The image (rows, columns, bands) of components (L, rows, columns) in `basis`."""
-    _, rows, columns = maps.shape
-    return (maps.reshape(len(maps), -1).T @ basis.T).reshape(rows, columns, len(basis))
+    count, rows, columns = maps.shape
+    return products(maps.reshape(count, -1).T, basis.T).reshape(rows, columns, len(basis))
+
+
+def products(X, Y):
+    """X @ Y for X of many rows, some at a time: no signal is heard within one product."""
+    out = np.empty((len(X), Y.shape[1]), np.result_type(X, Y))
+    step = max(1, _AT_ONCE // Y.shape[1])
+    for start in range(0, len(X), step):
+        np.matmul(X[start : start + step], Y, out=out[start : start + step])
+    return out
 
 
 def half_square(model, data):

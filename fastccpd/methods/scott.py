@@ -21,7 +21,7 @@ from scipy import linalg
 
 from ..model.checks import as_count, as_number, set_fields
 from ._iteration import finished
-from ._spectral import half_square, leading_vectors
+from ._spectral import half_square, leading_vectors, products
 from .method import Method, memory_of_phases, register
 
 
@@ -129,7 +129,7 @@ def multiply(A, B, C, cube):
         elif mode == 1:
             cube = B @ cube
         else:
-            cube = (cube.reshape(-1, cube.shape[2]) @ C.T).reshape(*cube.shape[:2], len(C))
+            cube = products(cube.reshape(-1, cube.shape[2]), C.T).reshape(*cube.shape[:2], len(C))
     return cube
 
 

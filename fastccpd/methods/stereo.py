@@ -19,7 +19,7 @@ Noise is fitted as sweeps go on: to stop after a few is the method's only regula
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +31,7 @@ from ..kernels.simd import padded
 from ..model.checks import as_count, as_number, set_fields
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Problem
+from ..model.result import Progress, Status
 from ..solver.coupled_cpd import CoupledCPD
 from ..solver.trust_region import Options, minimize
 from ._ccpd_nls import CoupledNLS, given_start, own_scale, random_start
@@ -90,9 +91,9 @@ class Stereo(Method):
     def solve(self, problem, *, rng, callback=None, time_limit=None, init=None):
         began = time.perf_counter()
         I, J, _ = problem.sri_shape
-        scale = own_scale(problem)
+        scale, stopped = own_scale(problem), []
         if init is None:
-            A, B = self._spatial_factors_of_msi(problem, rng, time_limit)
+            A, B = self._spatial_factors_of_msi(problem, rng, time_limit, callback, stopped)
             C = _spectra_from_hsi(problem, A, B, scale)
         else:
             A, B, C = np.split(given_start(init, problem, self.rank, "identity", scale), [I, I + J])
@@ -103,8 +104,10 @@ class Stereo(Method):
         def advance():
             factors[:] = sweep(*factors)
 
-        limits = {"max_iter": self.max_iter, "began": began, "time_limit": time_limit}
+        limits = {"max_iter": 0 if stopped else self.max_iter, "began": began, "time_limit": time_limit}
         outcome = run(advance, lambda: sweep.cost(*factors), callback=callback, **limits)
+        if stopped:
+            outcome = replace(outcome, status=Status.CALLBACK)
         A, B, C = factors
         return Solution(**vars(outcome), factors=Factors(A, B, C * scale))
 
@@ -121,8 +124,8 @@ class Stereo(Method):
         # A factor's right-hand side is done before its blocks are made.
         return memory_of_phases(start, 8 * (bases + max(blocks, products))) + 8 * 6 * n * self.rank
 
-    def _spatial_factors_of_msi(self, problem, rng, time_limit):
-        """A and B of a CPD of the MSI alone, from a random start."""
+    def _spatial_factors_of_msi(self, problem, rng, time_limit, callback, stopped):
+        """A and B of a CPD of the MSI alone, from a random start; `stopped` has entries if the callback ended it."""
         I, J, bands = problem.msi.shape
         # The coupled objective of a problem whose HSI is one dark pixel without weight: C is then the MSI's own C~.
         row, column = (sparse.csr_array(np.full((1, n), 1.0 / n)) for n in (I, J))
@@ -132,7 +135,14 @@ class Stereo(Method):
         objective = CoupledCPD.of_problem(alone, self.rank, "identity", weights=(0.0, 1.0), scale=scale)
         A, B, C = np.split(random_start(problem, self.rank, "identity", rng), [I, I + J])
         options = Options(max_iter=self.start_iter, ftol=0.0, max_seconds=time_limit)
-        state = minimize(objective, np.vstack([A, B, problem.degradation.PM @ C]), options)
+
+        def look(state):
+            progress = Progress(state.n_iter, state.cost * scale**2, state.seconds, state.trace, "start")
+            if callback is not None and callback(progress):
+                stopped.append(progress)
+            return bool(stopped)
+
+        state = minimize(objective, np.vstack([A, B, problem.degradation.PM @ C]), options, look)
         A, B, _ = objective.factors(state.x)
         return A, B
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from . import types
 
+# What a library says of a file may quote half of it.
+_LONGEST_LINE = 300
+
 
 def write_whole(path: types.Path, content: bytes | str, overwrite: bool = True) -> None:
     """Write a file, whole or not at all.
@@ -108,8 +111,14 @@ def replacing(targets: Iterable[types.Path], overwrite: bool, stale: Iterable[Pa
 
 
 def first_line(error: BaseException) -> str:
-    """The message of an exception on one line, or its name where it has none."""
-    return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+    """The message of an exception on one line of moderate length, or its name where it has none."""
+    return one_line(str(error).split("\n")[0]) or type(error).__name__
+
+
+def one_line(value: object) -> str:
+    """A value as text on one line of moderate length."""
+    line = " ".join(str(value).split())
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
 
 
 def _identities(file):

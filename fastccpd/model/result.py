@@ -81,7 +81,7 @@ class Progress:
     trace : Trace
         So far, of this stage.
     stage : str
-        The stage of a method that has several: "tv-maps" or "decomposition"; else empty.
+        The stage of a method that has several: "tv-maps" or "decomposition", of "stereo" "start"; else empty.
     """
 
     n_iter: int

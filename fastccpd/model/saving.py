@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .checks import as_choice
 from .degradation import Degradation
-from .files import check_free, replacing
+from .files import check_free, first_line, replacing
 from .problem import Factors, Maps
 from .result import FusionResult, Status, Trace
 from .types import Array, Path
@@ -71,10 +72,10 @@ def result_of(arrays: Mapping[str, Array], path: Path) -> tuple[FusionResult, di
         raise ValueError(f"{path}: is no saved result; a file of FusionResult.save is needed") from error
     if form != FORMAT:
         raise ValueError(f"{path}: is a saved result of format {form!r}; format {FORMAT} is needed")
-    for name, expected in about["sha256"].items():
-        if name not in arrays or _sha256(arrays[name]) != expected:
-            raise ValueError(f"{path}: the array {name} is not the one that was saved; the file is damaged")
     try:
+        for name, expected in about["sha256"].items():
+            if name not in arrays or _sha256(arrays[name]) != expected:
+                raise ValueError(f"the array {name} is not the one that was saved")
         result = FusionResult(
             **{name: about[name] for name in _PLAIN},
             status=Status[about["status"]],
@@ -91,9 +92,46 @@ def result_of(arrays: Mapping[str, Array], path: Path) -> tuple[FusionResult, di
             noise=(arrays["noise_hsi"], arrays["noise_msi"]) if "noise_hsi" in arrays else None,
             degradation=Degradation(*(_matrix(arrays, name) for name in _OPERATORS)) if "P1_data" in arrays else None,
         )
-    except (KeyError, ValueError, TypeError) as error:
-        raise ValueError(f"{path}: is a damaged saved result ({error})") from error
-    return result, about["decomposer"]
+        _check(result)
+        decomposer = about["decomposer"]
+        if decomposer is not None and (result.maps is None or result.degradation is None):
+            raise ValueError("no maps that could be decomposed")
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: is a damaged saved result ({first_line(error)})") from error
+    return result, decomposer
+
+
+def _check(result):
+    """Refuse what no fusion gives: parts that do not fit each other, figures that are none."""
+    parts = {"image": result.image, "maps": result.maps, "factors": result.known_factors}
+    shown = parts[as_choice(result.shown, "shown", parts)]
+    if shown is None:
+        raise ValueError(f"{result.shown} are shown, but there are none")
+    shape = shown.shape if result.degradation is None else result.degradation.sri_shape
+    if result.image is not None:
+        _check_shapes(image=(result.image, shape))
+    if result.maps is not None:
+        count = result.maps.S.shape[-1:]
+        _check_shapes(Z=(result.maps.Z, shape[:2] + count), S=(result.maps.S, shape[2:] + count))
+    if result.known_factors is not None:
+        count = result.known_factors.A.shape[-1:]
+        _check_shapes(**{name: (getattr(result.known_factors, name), (n, *count)) for name, n in zip("ABC", shape)})
+    if result.uncertainty is not None:
+        _check_shapes(uncertainty=(result.uncertainty, shape[:2]))
+    if result.noise is not None:
+        _check_shapes(noise=(result.noise[0], shape[2:]))
+    if result.dtype not in (np.float32, np.float64):
+        raise ValueError(f"images of {result.dtype}")
+    kinds = {"method": str, "options": dict, "provenance": dict, "cost": float, "n_iter": int, "combined": int}
+    for name, kind in kinds.items():
+        if not isinstance(getattr(result, name), kind):
+            raise ValueError(f"{name} is {getattr(result, name)!r}")
+
+
+def _check_shapes(**expected):
+    for name, (array, shape) in expected.items():
+        if array.shape != tuple(shape) or 0 in array.shape:
+            raise ValueError(f"{name} has shape {array.shape}, where {tuple(shape)} is needed")
 
 
 def _arrays_of(result) -> dict[str, Any]:

@@ -49,6 +49,7 @@ from .results import (
     check_trace,
 )
 from .scenes import (
+    check_a_masked_band_costs_no_more_than_a_removed_one,
     check_clean_images_are_explained,
     check_flat_and_dark_scenes,
     check_order_of_msi_bands_does_not_matter,
@@ -57,14 +58,17 @@ from .scenes import (
     check_size_one_axes,
     check_units_do_not_matter,
     check_units_far_from_one,
+    check_weights_far_from_one,
 )
 from .scoring import score_method
 from .simulating import scene_names, simulated
 from .stopping import (
     check_callback_can_stop,
     check_callback_sees_rising_iterations,
+    check_ctrl_c_passes_wherever_it_comes,
     check_error_in_callback_passes,
     check_one_iteration,
+    check_stop_in_every_stage,
     check_time_limit,
 )
 
@@ -98,13 +102,17 @@ CHECKS: list[Callable] = [
     check_one_iteration,
     check_callback_sees_rising_iterations,
     check_callback_can_stop,
+    check_stop_in_every_stage,
     check_error_in_callback_passes,
+    check_ctrl_c_passes_wherever_it_comes,
     check_time_limit,
     check_size_one_axes,
     check_rank_one,
     check_flat_and_dark_scenes,
     check_units_do_not_matter,
     check_units_far_from_one,
+    check_weights_far_from_one,
+    check_a_masked_band_costs_no_more_than_a_removed_one,
     check_order_of_msi_bands_does_not_matter,
     check_rows_and_columns_are_alike,
     check_clean_images_are_explained,

@@ -42,11 +42,7 @@ def small_case(shape=SHAPE, ratios=RATIOS, msi_bands=MSI_BANDS, noise=0.0):
     msi : (I, J, K_M) array
     degradation : Degradation
     """
-    factors = []
-    for n, centres in zip(shape, _CENTRES):
-        places = (np.arange(n)[:, None] + 0.5) / n
-        factors.append(0.1 + np.exp(-0.5 * ((places - centres) / np.array(_WIDTHS)) ** 2))
-    sri = np.einsum("ir,jr,kr->ijk", *factors)
+    sri = small_scene(shape)
     P1, P2 = (gaussian((n, n), ratio)[0] for n, ratio in zip(shape, ratios))
     PM = response_from_groups(np.array_split(np.arange(shape[2]), msi_bands), shape[2])
     degradation = Degradation(P1, P2, PM)
@@ -56,6 +52,24 @@ def small_case(shape=SHAPE, ratios=RATIOS, msi_bands=MSI_BANDS, noise=0.0):
         for image in degrade(sri, degradation)
     )
     return (*images, degradation)
+
+
+def small_scene(shape=SHAPE):
+    """The scene itself, without a sensor or noise.
+
+    Parameters
+    ----------
+    shape : (I, J, K)
+
+    Returns
+    -------
+    (I, J, K) array
+    """
+    factors = []
+    for n, centres in zip(shape, _CENTRES):
+        places = (np.arange(n)[:, None] + 0.5) / n
+        factors.append(0.1 + np.exp(-0.5 * ((places - centres) / np.array(_WIDTHS)) ** 2))
+    return np.einsum("ir,jr,kr->ijk", *factors)
 
 
 def small_instance(method):

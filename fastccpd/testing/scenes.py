@@ -1,15 +1,16 @@
 """Checks of numbers: small, flat and dark scenes, other units, other orders, clean data."""
 
+import itertools
 import warnings
 from dataclasses import replace
 
 import numpy as np
 
 from ..api import fuse
-from ..imaging import degrade
+from ..imaging import degrade, metrics
 from ..model.degradation import Degradation
-from .cases import small_case
-from .running import checked, distance, require, run, unless_refused
+from .cases import small_case, small_scene
+from .running import briefly, checked, distance, require, run, unless_refused
 
 # Scenes in which one extent after the other is 1: (shape, ratios, MSI bands).
 _SIZE_ONE = {
@@ -86,6 +87,42 @@ def check_units_far_from_one(method):
             require(result.status is expected.status, f"{what} end with: {result.status}")
             apart = distance(result.sri / unit, expected.sri)
             require(apart < allowed, f"{what} change the image by {apart:.1e} of it")
+
+
+@checked
+def check_weights_far_from_one(method):
+    """Operators of weights far from one, and images that hold NaN, end finite or not converged; no other error."""
+    hsi, msi, degradation = small_case(noise=0.05)
+    cases = {"an HSI with NaN": (np.where(hsi == hsi.max(), np.nan, hsi), msi, degradation)}
+    for operator, weight in itertools.product(("P1", "PM"), (1e-29, 1e29)):
+        operators = {name: getattr(degradation, name) for name in ("P1", "P2", "PM")}
+        operators[operator] = operators[operator] * weight
+        cases[f"{operator} times {weight:g}"] = hsi, msi, Degradation(**operators)
+    for what, case in cases.items():
+        with warnings.catch_warnings(), unless_refused(what):
+            warnings.simplefilter("ignore", UserWarning)
+            result = fuse(*case, method=briefly(method), check_finite=False)
+            finite = np.isfinite(result.sri).all()
+            require(finite or not result.converged, f"{what}: the image is not finite, but the status: {result.status}")
+
+
+@checked
+def check_a_masked_band_costs_no_more_than_a_removed_one(method):
+    """A band without data leaves the others at most 1 dB worse than if it had never been, if the method takes gaps."""
+    if not method.takes_gaps:
+        return
+    sri, (hsi, msi, degradation) = small_scene(), small_case(noise=0.05)
+    for band in (0, sri.shape[2] // 2):
+        kept = np.arange(sri.shape[2]) != band
+        weights = degradation.PM.toarray()[:, kept]
+        removed = Degradation(degradation.P1, degradation.P2, weights / weights.sum(axis=1, keepdims=True))
+        alone = fuse(hsi[:, :, kept], msi, removed, method=method).sri
+        masked = fuse(hsi, msi, degradation, method=method, hsi_valid=kept).sri
+        expected, found = (metrics.rsnr(image, sri[:, :, kept]) for image in (alone, masked[:, :, kept]))
+        require(
+            found >= expected - 1.0,
+            f"the other bands have {found:.1f} dB where band {band} is masked, {expected:.1f} dB where it is removed",
+        )
 
 
 @checked

@@ -1,7 +1,9 @@
 """Checks of when a method ends, and of what its callback sees."""
 
+import sys
 from dataclasses import replace
 
+from ..methods import Method
 from ..model.result import Status
 from .running import checked, require, run, same_bytes
 
@@ -84,6 +86,73 @@ def check_error_in_callback_passes(method):
             require(same_bytes(run(method), expected), f"after {error.__name__} in a callback the result is another")
         else:
             raise AssertionError(f"{error.__name__} in a callback is swallowed")
+
+
+@checked
+def check_stop_in_every_stage(method):
+    """A callback that returns True in any stage ends it there, with a finite image, and that status if it shows it."""
+    stages = {}
+    whole = run(method, callback=lambda state: stages.setdefault(stage_of(state)))
+    for stage in stages:
+        calls = []
+
+        def stop(state, calls=calls, stage=stage):
+            calls.append(stage_of(state))
+            return stage_of(state) == stage
+
+        result = run(method, callback=stop)
+        require(calls.count(stage) == 1, f"told to stop in the stage {stage!r}, the method went on: {calls}")
+        # Without iterations there is nothing to stop, and what an earlier stage has finished may be what is shown.
+        ended = result.status is Status.CALLBACK or whole.n_iter == 0 or stage_shown(result) != stage
+        require(ended, f"stopped in the stage {stage!r}, the status is: {result.status}")
+
+
+@checked
+def check_ctrl_c_passes_wherever_it_comes(method):
+    """KeyboardInterrupt raised anywhere in the method's work reaches the caller, and leaves nothing behind."""
+    expected, calls = run(method), _Interrupter()
+    with calls:
+        run(method)
+    for part in (0.05, 0.25, 0.5, 0.75, 0.95):
+        interrupter = _Interrupter(int(part * calls.count))
+        try:
+            with interrupter:
+                run(method)
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError(f"Ctrl-C after {part:.0%} of the work is swallowed")
+        require(same_bytes(run(method), expected), f"after a Ctrl-C at {part:.0%} of the work the result is another")
+
+
+class _Interrupter:
+    """Counts the functions that methods, and what they are made of, call in a block; the `at`-th is interrupted."""
+
+    def __init__(self, at=None):
+        self.count, self._at = 0, at
+
+    def __enter__(self):
+        self._before = sys.getprofile()
+        sys.setprofile(self._look)
+        return self
+
+    def __exit__(self, *error):
+        sys.setprofile(self._before)
+
+    def _look(self, frame, event, argument):
+        if event != "call" or not self._is_of_method(frame):
+            return
+        self.count += 1
+        if self.count == self._at:
+            raise KeyboardInterrupt
+
+    def _is_of_method(self, frame):
+        """Whether a frame is inside `solve` or `prepare`, which may be those of another package."""
+        while frame is not None:
+            if frame.f_code.co_name in ("solve", "prepare") and isinstance(frame.f_locals.get("self"), Method):
+                return True
+            frame = frame.f_back
+        return False
 
 
 @checked

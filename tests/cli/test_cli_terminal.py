@@ -125,6 +125,23 @@ class TestProgress:
         assert "──" in shown
 
 
+def sleepy(first):
+    """Python for `before` that makes a method which does one thing and then sleeps."""
+    return f"""exec('''
+import sys, time
+from dataclasses import dataclass
+from fastccpd import methods
+@methods.register("sleepy")
+@dataclass(frozen=True, kw_only=True)
+class Sleepy(methods.Method):
+    def solve(self, problem, *, rng=None, callback=None, time_limit=None):
+        {first}
+        time.sleep(120)
+    def memory_needed(self, hsi_shape, msi_shape, dtype):
+        return 0
+''')"""
+
+
 class TestInterruption:
     """The first Ctrl-C keeps what there is, the second one does not."""
 
@@ -153,20 +170,8 @@ class TestInterruption:
 
     def test_the_second_aborts_and_leaves_no_file(self, tmp_path):
         # A method that does not look up between the two.
-        sleepy = """exec('''
-import time
-from dataclasses import dataclass
-from fastccpd import methods
-@methods.register("sleepy")
-@dataclass(frozen=True, kw_only=True)
-class Sleepy(methods.Method):
-    def solve(self, problem, *, rng=None, callback=None, time_limit=None):
-        callback(methods.Progress(n_iter=0, cost=1.0, seconds=0.0, trace=None))
-        time.sleep(120)
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
-        return 0
-''')"""
-        with self.start(tmp_path, "--srf", "landsat", "--method", "sleepy", before=sleepy) as child:
+        first = "callback(methods.Progress(n_iter=0, cost=1.0, seconds=0.0, trace=None))"
+        with self.start(tmp_path, "--srf", "landsat", "--method", "sleepy", before=sleepy(first)) as child:
             until(child, "Ctrl-C ends it")
             child.send_signal(signal.SIGINT)
             until(child, "stopping after this iteration")
@@ -175,6 +180,35 @@ class Sleepy(methods.Method):
         assert child.returncode == 130
         assert errors == "fastccpd: interrupted\n"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["hsi.npz", "msi.npz"]
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_the_first_aborts_where_there_is_nothing_to_keep(self, number, tmp_path):
+        first = "print('asleep', file=sys.stderr, flush=True)"
+        with self.start(tmp_path, "--srf", "landsat", "--method", "sleepy", before=sleepy(first)) as child:
+            until(child, "asleep")
+            child.send_signal(number)
+            _, errors = child.communicate(timeout=60)
+        assert child.returncode == 130
+        assert errors == "fastccpd: interrupted\n"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["hsi.npz", "msi.npz"]
+
+    @pytest.mark.parametrize("module", ["argparse", "numpy", "numba", "fastccpd.cli.fuse"])
+    def test_one_during_imports_is_one_line(self, module):
+        script = f"""
+import os, runpy, signal, sys
+class Interrupting:
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting)
+sys.modules.pop({module!r}, None)
+sys.argv = ["fastccpd", "methods"]
+runpy.run_module("fastccpd", run_name="__main__")
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT, timeout=60
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "fastccpd: interrupted\n")
 
     def test_a_time_limit_keeps_what_there_is_too(self, tmp_path, capsys):
         hsi, msi, _ = write_pair(tmp_path)

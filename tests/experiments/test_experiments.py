@@ -52,6 +52,11 @@ def test_a_row_is_what_a_user_would_measure():
     assert row["versions"]["numpy"] == np.__version__
 
 
+def test_more_runs_than_anybody_means_are_refused_before_any_is_planned():
+    with pytest.raises(ValueError, match=r"^runs: got 1000000000; .* at most 50000 is needed"):
+        experiments.snr("synthetic", ("scott",), runs=10**9, snr=(0, 5))
+
+
 def test_systems_share_the_noise_of_a_run_and_runs_differ():
     cost = {}
     for run in (0, 1):

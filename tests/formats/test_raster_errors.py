@@ -485,8 +485,6 @@ def test_a_compressed_mat_file_is_refused_wherever_it_ends(tmp_path):
         assert refusal(path).startswith(f"{path}: "), length
 
 
-# rasterio cannot log a message that quotes bytes which are no text.
-@pytest.mark.filterwarnings("ignore:Exception ignored in. 'rasterio._env.log_error'")
 @pytest.mark.parametrize("name", ["npy", "npz", "mat", "mat73", "envi", "geotiff"])
 def test_a_file_with_changed_bytes_is_read_or_refused_but_never_anything_else(name, tmp_path, capfd):
     path = files_of_every_kind(tmp_path)[name]

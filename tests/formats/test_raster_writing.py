@@ -188,6 +188,19 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
     assert subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout == ""
 
 
+WITH_THREADS = """
+import threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("beginning", ["", WITH_THREADS], ids=["alone", "beside another thread"])
+def test_on_a_full_disk_libtiff_prints_nothing(beginning, tmp_path):
+    command = [sys.executable, "-c", beginning + FULL_DISK, tmp_path, ".tif"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 ENDLESS = """
 import itertools, sys
 import numpy as np
