@@ -2,7 +2,8 @@
 
 Real scenes are other people's data and are not part of this package. `load` reads them from a folder, given as an
 argument or by the environment variable FASTCCPD_DATA, in which each scene has a folder of its own (scene_files.py
-lists file and variable; wavelength tables are in `wavelengths/`). Indian Pines also comes with the package tensorly.
+lists file and variable; wavelength tables are in `wavelengths/`, response functions in `srf/`). Indian Pines also
+comes with the package tensorly.
 
 Cubes are (rows, columns, bands), float64, in the units of their file. Only wavelengths that are known are given, in nm.
 
@@ -20,10 +21,12 @@ from typing import Any
 import numpy as np
 
 from ..model.checks import as_choice, as_count
+from ..model.types import Operator
 from . import scene_files
 from .degrading import as_generator
 from .landscape import kinds_of, maps, spectrum
-from .scene_files import FILES, indian_pines_of_tensorly, table_of_indian_pines, variable
+from .response import landsat
+from .scene_files import FILES, Content, indian_pines_of_tensorly, table_of_indian_pines, variable
 
 FOLDER_VARIABLE = "FASTCCPD_DATA"
 
@@ -40,13 +43,16 @@ class Scene:
     labels : (rows, columns) array of ints or None
         0 is unlabelled. What the others mean is in the provenance.
     provenance : dict
-        name, sensor, source, origin, terms, notes.
+        name, sensor, source, origin, terms, notes, and response: what PM is.
+    response : (multispectral bands, bands) csr_array or None
+        The PM that experiments simulate an MSI of this scene with. None where there are too few bands for Landsat's.
     """
 
     cube: np.ndarray
     wavelengths: np.ndarray | None
     labels: np.ndarray | None
     provenance: dict[str, Any]
+    response: Operator | None = None
 
     def __repr__(self):
         known = [name for name in ("wavelengths", "labels") if getattr(self, name) is not None]
@@ -64,16 +70,17 @@ class Pair:
         The hyperspectral image, fine: degrade its rows and columns to get an HSI, and keep it to compare with.
     msi : (rows, columns, multispectral bands) float64 array
         A true measurement, not derived from `reference`.
-    wavelengths : (bands,) array
-        Band centres of `reference` in nm.
+    wavelengths : (bands,) array or None
+        Band centres of `reference` in nm; None where they are not known.
     response : (multispectral bands, bands) array
-        An estimate of PM; it fits the normalised images only.
+        An estimate of PM. That of Paris fits the normalised images only.
     provenance : dict
+        As that of a scene, and normalised: whether the images are.
     """
 
     reference: np.ndarray
     msi: np.ndarray
-    wavelengths: np.ndarray
+    wavelengths: np.ndarray | None
     response: np.ndarray
     provenance: dict[str, Any]
 
@@ -87,8 +94,13 @@ def names() -> tuple[str, ...]:
     return tuple(FILES)
 
 
+def pair_names() -> tuple[str, ...]:
+    """The names that `load_pair` takes."""
+    return tuple(_PAIRS)
+
+
 def files_read(name: str, folder: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The files that `load` may read for a scene: all in its folder, and the wavelength tables.
+    """The files that `load` may read for a scene: all in its folder, the wavelength tables and the responses.
 
     Parameters
     ----------
@@ -105,7 +117,7 @@ def files_read(name: str, folder: str | os.PathLike[str] | None = None) -> list[
     folder, own = _folder(folder), Path(_file(name).path).parent
     if folder is None:
         return []
-    return [file for part in (own, "wavelengths") for file in sorted((folder / part).glob("*"))]
+    return [file for part in (own, "wavelengths", "srf") for file in sorted((folder / part).glob("*"))]
 
 
 def load(name: str, folder: str | os.PathLike | None = None, crop_to: int | None = None) -> Scene:
@@ -141,19 +153,21 @@ def load(name: str, folder: str | os.PathLike | None = None, crop_to: int | None
     folder = _folder(folder)
     path = None if folder is None else folder / file.path
     if path is not None and path.is_file():
-        cube, wavelengths, labels = scene_files.read(name, folder, path)
-        source = str(path)
+        content, source = scene_files.read(name, folder, path), str(path)
     elif name == "indian-pines" and (found := indian_pines_of_tensorly()) is not None:
-        cube, labels, source = found
-        wavelengths = table_of_indian_pines(folder)
+        counts, classes, source = found
+        content = Content(counts, table_of_indian_pines(folder), classes)
     else:
         raise FileNotFoundError(_not_found(name, file, folder))
+    cube, labels = content.cube, content.labels
     if crop_to is not None:
         multiple = as_count(crop_to, "crop_to", most=min(cube.shape[:2]))
         first_row, first_column = (size % multiple for size in cube.shape[:2])
         cube = cube[first_row:, first_column:]
         labels = None if labels is None else labels[first_row:, first_column:]
-    return Scene(np.ascontiguousarray(cube, dtype=np.float64), wavelengths, labels, _provenance(name, file, source))
+    cube = np.ascontiguousarray(cube, dtype=np.float64)
+    response = scene_files.response_of(content)
+    return Scene(cube, content.wavelengths, labels, _provenance(name, file, source), response)
 
 
 def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, normalise: bool = True) -> Pair:
@@ -161,11 +175,14 @@ def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, norm
 
     Parameters
     ----------
-    name : "paris"
+    name : "paris" or "san-francisco"
+        Of San Francisco the first 297×135 pixels, which a ratio of 3 divides; its PM is estimated from the pair itself,
+        by non-negative least squares, so it knows the reference: a fusion with it is easier than a real one.
     folder : path, optional
         As in `load`.
     normalise : bool
-        True divides each band of both images by its 99.9 % quantile; only then does the estimated response fit.
+        True divides each band of both images by its 99.9 % quantile; only then does the estimated response of Paris
+        fit. That of San Francisco is estimated from the images as they are given back.
 
     Returns
     -------
@@ -177,8 +194,20 @@ def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, norm
     >>> scenes.load_pair("paris")  # doctest: +SKIP
     <Pair paris: reference 72×72×128 and MSI 72×72×9>
     """
-    as_choice(name, "name", ("paris",))
+    as_choice(name, "name", pair_names())
     scene = load(name, folder)
+    images, response = _PAIRS[name](scene)
+    if normalise:
+        images = [image / np.quantile(image, 0.999, axis=(0, 1)) for image in images]
+    reference, msi = (np.ascontiguousarray(image, dtype=np.float64) for image in images)
+    if response is None:
+        response = scene_files.nonnegative_response(reference, msi).toarray()
+    provenance = scene.provenance | {"sensor": "EO-1 Hyperion and EO-1 ALI", "normalised": bool(normalise)}
+    return Pair(reference, msi, scene.wavelengths, response, provenance)
+
+
+def _pair_of_paris(scene):
+    """Both images of Paris, and the response that came with them."""
     path = Path(scene.provenance["source"])
     beside = path.with_name("R_HysureParis.mat")
     if not beside.is_file():
@@ -186,12 +215,16 @@ def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, norm
             f"scene 'paris': {beside.name} is not in {path.parent}; get this response from github "
             "ricardoborsoi/FuVarRelease, and put it there"
         )
-    images = [scene.cube, variable(path, "MSim", (72, 72, 9))]
-    if normalise:
-        images = [image / np.quantile(image, 0.999, axis=(0, 1)) for image in images]
-    reference, msi = (np.ascontiguousarray(image, dtype=np.float64) for image in images)
-    provenance = scene.provenance | {"sensor": "EO-1 Hyperion and EO-1 ALI", "normalised": bool(normalise)}
-    return Pair(reference, msi, np.asarray(scene.wavelengths), variable(beside, "R", (9, 128)), provenance)
+    scene.provenance["response"] = "that of github ricardoborsoi/FuVarRelease: an estimate, for the normalised images"
+    return [scene.cube, variable(path, "MSim", (72, 72, 9))], variable(beside, "R", (9, 128))
+
+
+def _pair_of_san_francisco(scene):
+    """Both images of San Francisco, without a response."""
+    return scene_files.read_pair_of_san_francisco(Path(scene.provenance["source"]), cropped=True), None
+
+
+_PAIRS = {"paris": _pair_of_paris, "san-francisco": _pair_of_san_francisco}
 
 
 def synthetic(shape: Sequence[int], materials: int = 5, rng: int | np.random.Generator = 0) -> Scene:
@@ -240,8 +273,16 @@ def synthetic(shape: Sequence[int], materials: int = 5, rng: int | np.random.Gen
         "origin": "fastccpd",
         "terms": "free to use",
         "notes": f"labels: {meanings}",
+        "response": "landsat(bands), where there are enough of them",
     }
-    return Scene(cube, wavelengths, labels, provenance)
+    return Scene(cube, wavelengths, labels, provenance, _landsat_if_possible(sizes[2]))
+
+
+def _landsat_if_possible(n_bands):
+    try:
+        return landsat(n_bands)
+    except ValueError:  # too few of them
+        return None
 
 
 def _file(name):
@@ -281,4 +322,5 @@ def _provenance(name, file, source):
         "origin": file.origin,
         "terms": file.terms,
         "notes": file.notes,
+        "response": file.response,
     }

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fastccpd.imaging import degrade, metrics, preset, response_from_edges, scenes
+from fastccpd.imaging import degrade, landsat, metrics, preset, read_response, response_from_edges, scenes
+from fastccpd.imaging.scene_files import nonnegative_response
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -160,7 +161,7 @@ def test_file_of_another_shape_is_refused(tmp_path):
 
 
 def test_pair_of_another_name_is_refused():
-    with pytest.raises(ValueError, match="name: got 'rome'; 'paris' is needed"):
+    with pytest.raises(ValueError, match="name: got 'rome'; 'paris' or 'san-francisco' is needed"):
         scenes.load_pair("rome")
 
 
@@ -176,7 +177,11 @@ SHAPES = {
     "hydice-urban": (80, 100, 162),
     "abu-airport-4": (100, 100, 191),
     "abu-urban-1": (100, 100, 204),
+    "cave-toy": (256, 256, 31),
+    "enmap-potsdam": (64, 128, 218),
+    "san-francisco": (298, 136, 47),
 }
+MSI_BANDS = {"samson": 4, "cave-toy": 3, "enmap-potsdam": 10}
 
 
 @pytest.fixture
@@ -203,6 +208,24 @@ def test_real_scenes_have_their_shape_and_fitting_parts(folder, name):
     shuffled = np.random.default_rng(0).permutation(band.ravel()).reshape(band.shape)
     for axis in (0, 1):
         assert np.abs(np.diff(band, axis=axis)).mean() < 0.75 * np.abs(band - shuffled).mean()
+
+
+@pytest.mark.scenes
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_scene_brings_a_response_that_a_degradation_takes(folder, name):
+    scene = scenes.load(name, folder)
+    degradation = preset("stereo", scene.cube.shape, PM=scene.response)
+    assert degradation.msi_shape == (*scene.cube.shape[:2], MSI_BANDS.get(name, 6))
+    assert scene.response.min() >= 0.0
+    if name != "san-francisco":
+        np.testing.assert_allclose(scene.response.sum(axis=1), 1.0)
+    if "Landsat-like" in scene.provenance["response"]:
+        np.testing.assert_array_equal(scene.response.toarray(), landsat(scene.cube.shape[2]).toarray())
+
+
+def test_a_synthetic_scene_brings_landsat_s_response_where_it_has_the_bands():
+    assert scenes.synthetic((4, 5, 40)).response.shape == (6, 40)
+    assert scenes.synthetic((4, 5, 7)).response is None
 
 
 def test_every_name_is_tested():
@@ -264,6 +287,62 @@ def test_paris_is_a_pair_whose_response_fits_when_normalised(folder):
     assert np.array_equal(raw.reference, scenes.load("paris", folder).cube)
     np.testing.assert_allclose(np.quantile(pair.msi, 0.999, axis=(0, 1)), 1.0)
     assert pair.wavelengths[0] == pytest.approx(426.82)
+
+
+@pytest.mark.scenes
+def test_cave_toy_s_response_is_the_mean_of_three_groups(folder):
+    scene = scenes.load("cave-toy", folder)
+    _, msi = degrade(scene.cube, preset("stereo", scene.cube.shape, PM=scene.response))
+    for band, group in enumerate((slice(0, 10), slice(10, 20), slice(20, 31))):
+        np.testing.assert_allclose(msi[:, :, band], scene.cube[:, :, group].mean(axis=2))
+    assert (scene.wavelengths[0], scene.wavelengths[-1]) == (400.0, 700.0)
+    assert scene.cube.max() == 63432
+
+
+@pytest.mark.scenes
+def test_enmap_has_no_dead_band_and_sees_as_sentinel_2_does(folder):
+    scene = scenes.load("enmap-potsdam", folder)
+    assert (scene.cube > -32768).all()
+    assert np.isfinite(scene.wavelengths).all()
+    table = read_response(os.path.join(folder, "srf", "sentinel2a_msi.csv"))
+    for row, name in zip(scene.response.toarray(), ("B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B11", "B12")):
+        samples, response = table[name]
+        centre = (samples * response).sum() / response.sum()
+        assert row @ scene.wavelengths == pytest.approx(centre, abs=3.0), name
+
+
+@pytest.mark.scenes
+def test_enmap_without_the_response_functions_says_so(folder, tmp_path):
+    os.symlink(os.path.join(os.path.abspath(folder), "enmap_potsdam"), tmp_path / "enmap_potsdam")
+    with pytest.raises(FileNotFoundError, match="sentinel2a_msi.csv is not there; Sentinel-2A's response is needed"):
+        scenes.load("enmap-potsdam", tmp_path)
+
+
+@pytest.mark.scenes
+@pytest.mark.parametrize("normalise", [True, False])
+def test_san_francisco_is_a_pair_whose_response_is_fitted_to_it(folder, normalise):
+    pair = scenes.load_pair("san-francisco", folder, normalise)
+    assert repr(pair) == "<Pair san-francisco: reference 297×135×47 and MSI 297×135×6>"
+    assert pair.wavelengths is None
+    assert "estimated from the pair itself" in pair.provenance["response"]
+    residual = pair.reference @ pair.response.T - pair.msi
+    assert np.linalg.norm(residual) < 0.08 * np.linalg.norm(pair.msi)
+    # The conditions of an optimum: the gradient vanishes where a weight is positive, and is not negative elsewhere.
+    gradient = np.einsum("ijm,ijk->mk", residual, pair.reference)
+    size = np.linalg.norm(pair.msi) * np.linalg.norm(pair.reference)
+    assert np.abs(gradient[pair.response > 0]).max() < 1e-9 * size
+    assert gradient.min() > -1e-9 * size
+    if not normalise:
+        whole = scenes.load("san-francisco", folder)
+        np.testing.assert_array_equal(pair.reference, whole.cube[:297, :135])
+        np.testing.assert_allclose(whole.response.toarray(), pair.response)
+
+
+def test_a_nonnegative_response_is_found_again():
+    rng = np.random.default_rng(0)
+    response = np.maximum(rng.standard_normal((3, 9)), 0.0)
+    scene = rng.random((8, 7, 9))
+    np.testing.assert_allclose(nonnegative_response(scene, scene @ response.T).toarray(), response, atol=1e-12)
 
 
 @pytest.mark.scenes
