@@ -14,6 +14,8 @@ import numba
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from fastccpd.machine import processor
+
 _ROOT = Path(__file__).resolve().parents[1]
 _BURST = 5
 _LONG = 0.1
@@ -107,7 +109,7 @@ def machine():
     """The processor, its cores, and the versions of all that takes part."""
     names = ("fastccpd", "numpy", "scipy", "numba", "llvmlite", "tensorly", "pyttb")
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": cores(),
         "numba threads": numba.config.NUMBA_NUM_THREADS,
         "wait policy": os.environ.get("OMP_WAIT_POLICY", "unset"),
@@ -120,14 +122,6 @@ def machine():
         ),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in names}},
     }
-
-
-def _processor():
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def _version(name):

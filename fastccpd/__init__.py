@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from . import adapters as adapters
     from . import estimation, imaging, kernels, methods, plots, rasters, solver
     from . import report as report
+    from . import rows as rows
     from . import testing as testing
     from .api import fuse, fuse_many, load, memory_needed
     from .model.degradation import Degradation
@@ -49,7 +50,10 @@ _HOMES = {
     "load": "api",
     "memory_needed": "api",
 }
-_FLOORS = ("adapters", "estimation", "imaging", "kernels", "methods", "plots", "rasters", "report", "solver", "testing")
+_FLOORS = (
+    *("adapters", "estimation", "imaging", "kernels", "methods", "plots"),
+    *("rasters", "report", "rows", "solver", "testing"),
+)
 
 __all__ = [
     "Degradation",

@@ -18,6 +18,7 @@ FLOORS = [
     ["methods"],
     ["fusion"],
     ["api"],
+    ["rows"],
     ["adapters", "rasters", "testing"],
     ["plots", "report", "experiments", "cli"],
 ]

@@ -1,14 +1,15 @@
-"""`fastccpd experiment bands|snr|rank`: the paper's three experiments, into a folder of rows, tables and pictures."""
+"""`fastccpd experiment bands|snr|rank`: the paper's three experiments, into a folder of rows, tables and pictures.
 
-import argparse
-import math
+`experiment scenes` and `experiment rows` are in modules of their own.
+"""
+
 from pathlib import Path
 
 from .. import experiments, plots
 from ..experiments import figures
 from ..imaging import scenes
 from ..model.files import check_apart, write_whole
-from .options import SNR_RANGE
+from . import experiment_rows, experiment_scenes, lists
 from .output import printable
 from .progress import rows_progress
 
@@ -29,27 +30,25 @@ _QUICK = {
     "rank": {"runs": 1, "ranks": (10, 30)},
 }
 
-# An experiment runs every system for each of them: whoever asks for more has mistyped.
-_MOST_NUMBERS = 1000
-_LARGEST_RANK = 100_000
-
 
 def add(commands):
     verb = commands.add_parser(
         "experiment",
-        help="the paper's experiments: rows, tables and pictures",
-        description="Run one of the paper's experiments. A run that was stopped goes on where it stopped.",
+        help="the paper's experiments, and one of all scenes: rows, tables and pictures",
+        description="Run an experiment. A run that was stopped goes on where it stopped.",
     )
-    kinds = verb.add_subparsers(dest="experiment", required=True, metavar="bands|snr|rank")
+    kinds = verb.add_subparsers(dest="experiment", required=True, metavar="bands|snr|rank|scenes|rows")
+    experiment_scenes.add(kinds)
+    experiment_rows.add(kinds)
     for name, text in _HELP.items():
         kind = kinds.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         defaults = _DEFAULTS[name]
         kind.add_argument("--scene", default=defaults["scene"], help=f"its name (default {defaults['scene']})")
-        kind.add_argument("--methods", type=_names, metavar="A,B", help=f"of {', '.join(experiments.SYSTEMS)}")
+        kind.add_argument("--methods", type=lists.names, metavar="A,B", help=f"of {', '.join(experiments.SYSTEMS)}")
         kind.add_argument("--runs", type=int, metavar="N", help=f"noise draws (default {defaults['runs']})")
-        kind.add_argument("--snr", type=_snrs, metavar="DB", help="a list 0,5,10 or a range 0:10 (in dB)")
+        kind.add_argument("--snr", type=lists.snrs, metavar="DB", help="a list 0,5,10 or a range 0:10 (in dB)")
         kind.add_argument(
-            "--ranks", type=_ranks, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"
+            "--ranks", type=lists.ranks, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"
         )
         kind.add_argument("--tuned", action="store_true", help=f"rivals also {figures.UPPER_BOUND}")
         if name == "bands":
@@ -112,46 +111,3 @@ def _draw(name, rows, folder):
     for file_name, figure in pictures.items():
         plots.save(figure, files[file_name])
     return f"{table}\nWritten to {printable(folder)}: {', '.join(files)}\n"
-
-
-def _names(text):
-    return tuple(text.split(","))
-
-
-def _numbers(text):
-    """Numbers from "0,5,10", or from a range "first:last[:step]" with both ends."""
-    wrong = argparse.ArgumentTypeError(
-        f"got {text!r}; a list 0,5,10 or a range first:last[:step] of finite numbers is needed"
-    )
-    try:
-        parts = [float(part) for part in text.split(":" if ":" in text else ",")]
-    except ValueError:
-        raise wrong from None
-    if not all(map(math.isfinite, parts)):
-        raise wrong
-    if ":" not in text:
-        return tuple(parts)
-    if len(parts) > 3:
-        raise wrong
-    first, last, step = (*parts, 1.0)[:3]
-    if not (step > 0 and first <= last):
-        raise wrong
-    if (last - first) / step >= _MOST_NUMBERS:
-        raise argparse.ArgumentTypeError(f"got {text!r}, which is more than {_MOST_NUMBERS} numbers")
-    return tuple(first + step * k for k in range(int((last - first) / step + 1e-9) + 1))
-
-
-def _snrs(text):
-    numbers, (low, high) = _numbers(text), SNR_RANGE
-    if not all(low <= number <= high for number in numbers):
-        raise argparse.ArgumentTypeError(f"got {text!r}; from {low:g} to {high:g} dB are needed")
-    return numbers
-
-
-def _ranks(text):
-    numbers = _numbers(text)
-    if not all(number == int(number) and 1 <= number <= _LARGEST_RANK for number in numbers):
-        raise argparse.ArgumentTypeError(
-            f"got {text!r}; whole numbers of at least 1 and at most {_LARGEST_RANK} are needed"
-        )
-    return tuple(int(number) for number in numbers)

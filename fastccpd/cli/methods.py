@@ -3,11 +3,13 @@
 import inspect
 import shutil
 import textwrap
+from pathlib import Path
 
 from .. import methods
 from ..methods import documentation
+from . import methods_page
 from .options import add_output_options
-from .output import print_json, print_pairs
+from .output import print_json, print_line, print_pairs
 
 
 def add(commands):
@@ -17,11 +19,15 @@ def add(commands):
         description="List the methods, or describe one with its options.",
     )
     verb.add_argument("name", nargs="?", metavar="NAME", help="the method to describe")
+    verb.add_argument("--page", type=Path, metavar="FILE", help="write the made parts of docs/methods.md anew")
     add_output_options(verb)
     verb.set_defaults(run=run)
 
 
 def run(options):
+    if options.page is not None:
+        print_line(f"Written to {options.page}: {', '.join(methods_page.rewrite(options.page))}")
+        return 0
     if options.name is None:
         lines = {name: inspect.getdoc(methods.get(name)).split("\n")[0] for name in methods.names()}
         if options.json:

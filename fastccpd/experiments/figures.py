@@ -6,15 +6,15 @@ from .. import methods, plots
 from ..imaging.metrics import METRICS
 from .measuring import unpacked
 from .rows import medians
-from .systems import SYSTEMS, in_order, named
+from .systems import SYSTEMS, in_order, label_of
 
 _PANELS = ("rsnr", "sam", "rmse", "cc")
 _TABLES = ("rsnr", "sam")
 _ABSCISSAE = {"snr": "SNR of both images (dB)", "rank": "rank R"}
 UPPER_BOUND = "tuned with the truth known: an upper bound no user can reach"
 
-# The method that nobody has to tune has a colour and a marker that no other has, and the heaviest line.
-_UNTUNED = {"color": "#8B0000", "marker": "*", "markersize": 8.0, "linewidth": 2.6, "zorder": 3}
+#: The method that nobody has to tune has a colour and a marker that no other has, and the heaviest line.
+UNTUNED = {"color": "#8B0000", "marker": "*", "markersize": 8.0, "linewidth": 2.6, "zorder": 3}
 
 
 def curves(rows, by, filtered=False):
@@ -32,15 +32,18 @@ def curves(rows, by, filtered=False):
     matplotlib.figure.Figure
     """
     table = medians(rows, by, filtered)
+    at = abscissae(key[0] for key in table)
     figure, axes = plots.figure(2, 2, height=6.4)
     for panel, metric in zip(axes.flat, _PANELS):
         for name, tuned in _lines(table):
-            points = sorted((key[0], entry[metric]) for key, entry in table.items() if key[1:] == (name, tuned))
+            points = sorted((at[key[0]], entry[metric]) for key, entry in table.items() if key[1:] == (name, tuned))
             points = [point for point in points if point[1] is not None]
             if points:
                 panel.plot(*zip(*points), label=_label(name, tuned), **_style(name, tuned))
         if metric == "rmse":
             plots.log_axis(panel, [value for line in panel.get_lines() for value in line.get_ydata()])
+        if None in at:
+            panel.set_xticks(list(at.values()), [place_name(place) for place in at])
         column = METRICS[metric]
         plots.label(panel, x=_ABSCISSAE[by], y=f"{column.with_unit('units of the scene')}, {column.better}")
         panel.grid(alpha=0.3, linewidth=0.5)
@@ -82,25 +85,27 @@ def bands(rows):
     return plots.comparison(panels, truth, band_label=f"band {first['band']}", title=title)
 
 
-def text_table(rows, by):
+def text_table(rows, by, filters=(False, True)):
     """The medians of R-SNR and SAM as Markdown, without and with the Lee filter.
 
     Parameters
     ----------
     rows : list of dict
     by : "snr" or "rank"
+    filters : sequence of bool
+        Which of the two tables to make.
 
     Returns
     -------
     str
     """
-    tables = {"no filter": medians(rows, by), "Lee filter": medians(rows, by, filtered=True)}
-    places = sorted({key[0] for key in tables["no filter"]})
+    tables = {"Lee filter" if filtered else "no filter": medians(rows, by, filtered) for filtered in filters}
+    places = list(abscissae(key[0] for table in tables.values() for key in table))
     unit = "dB" if by == "snr" else ""
     parts = []
     for metric, (filtering, table) in itertools.product(_TABLES, tables.items()):
         title = f"{METRICS[metric].heading}, {filtering}"
-        lines = [f"| {title} | " + " | ".join(f"{place:g} {unit}".strip() for place in places) + " |"]
+        lines = [f"| {title} | " + " | ".join(place_name(place, unit) for place in places) + " |"]
         lines.append("| --- |" + " ---: |" * len(places))
         for name, tuned in _lines(table):
             cells = [table.get((place, name, tuned), {}).get(metric) for place in places]
@@ -110,6 +115,27 @@ def text_table(rows, by):
     return "\n\n".join(parts) + "\n"
 
 
+def abscissae(places):
+    """Where each SNR or rank is drawn, in their order; no noise comes last, as far away as 10 dB.
+
+    Parameters
+    ----------
+    places : iterable of float or None
+
+    Returns
+    -------
+    dict of place to float
+    """
+    places = set(places)
+    at = {place: float(place) for place in sorted(places - {None})}
+    return at | ({None: max(at.values(), default=0.0) + 10.0} if None in places else {})
+
+
+def place_name(place, unit=""):
+    """An SNR or a rank in words."""
+    return "no noise" if place is None else f"{place:g} {unit}".strip()
+
+
 def _lines(table):
     """(system, tuned) of every line there is, in the order of the systems, tuned ones after all others."""
     found = {key[1:] for key in table}
@@ -117,18 +143,20 @@ def _lines(table):
 
 
 def _label(name, tuned=False):
-    return f"{named(name).label}, tuned*" if tuned else named(name).label
+    return f"{label_of(name)}, tuned*" if tuned else label_of(name)
 
 
 def _style(name, tuned):
     """The paper's method is drawn heavier, ours heaviest, a tuned rival dotted; a rank given moves the style."""
-    plain, _, rank = name.partition("@")
+    plain, _, rank = name.partition("@") if name.partition("@")[0] in SYSTEMS else (name, "", "")
     if plain == methods.DEFAULT:
-        return {**_UNTUNED, "linestyle": plots.system_style(int(rank or 0))["linestyle"]}
-    style = {**plots.system_style(list(SYSTEMS).index(plain) + int(rank or 0)), "markersize": 4.5}
+        return {**UNTUNED, "linestyle": plots.system_style(int(rank or 0))["linestyle"]}
+    # One of another package comes after all of ours, wherever its name puts it.
+    number = list(SYSTEMS).index(plain) if plain in SYSTEMS else len(SYSTEMS) + sum(map(ord, plain)) % 97
+    style = {**plots.system_style(number + int(rank or 0)), "markersize": 4.5}
     if tuned:
         style = {**style, "linestyle": ":", "markerfacecolor": "none"}
-    return {**style, "linewidth": 2.2} if SYSTEMS[plain].method == "nn-ccpd-nls" else style
+    return {**style, "linewidth": 2.2} if plain.startswith("nn-ccpd-nls") else style
 
 
 def _title(rows, table, filtered):

@@ -5,17 +5,16 @@ end, which the next run removes.
 """
 
 import csv
+import gzip
 import io
 import json
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 
 from ..imaging.metrics import usual_names
 from ..model.files import write_whole
-
-_TASK = ("scene", "snr", "run", "system", "method", "options", "tuned", "band")
+from ..rows import examined
 
 
 def read(path):
@@ -24,32 +23,21 @@ def read(path):
     Parameters
     ----------
     path : path
-        A file of JSON lines.
+        A file of JSON lines, compressed if its name ends in .gz; docs/rows.md says what a line holds.
 
     Returns
     -------
     list of dict
     """
-    rows = []
-    lines = Path(path).read_bytes().split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line) if line else None
-        except (ValueError, RecursionError):
-            if number == len(lines):
-                break
-            raise ValueError(f"{path}: line {number} is not JSON; remove it, and its row is computed again") from None
-        if line and not _is_row(row):
-            raise ValueError(f"{path}: line {number} is no row; remove it, and its row is computed again")
-        if line:
-            rows.append(row)
-    return rows
-
-
-def _is_row(row):
-    """Whether something read from JSON is the row of a task, or of one that failed."""
-    outcome = ("error",) if isinstance(row, dict) and "error" in row else ("metrics", "lee")
-    return isinstance(row, dict) and {*_TASK, *outcome} <= set(row) and isinstance(row["options"], dict)
+    found = []
+    for number, row, wrong in examined(path):
+        if wrong is None and row.get("kind") == "speed":
+            wrong = 'kind: got "speed"; "fusion" is needed'
+        if wrong is not None:
+            what = "not JSON" if wrong.startswith("not JSON") else f"no row ({wrong})"
+            raise ValueError(f"{path}: line {number} is {what}; remove it, and its row is computed again")
+        found.append(row)
+    return found
 
 
 @contextmanager
@@ -72,6 +60,14 @@ def rewrite(path, rows):
     write_whole(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
+def pack(path, rows):
+    """Write rows to be kept: scores and times to six digits, without pictures, compressed if the name ends in .gz."""
+    kept = ({name: _to_six_digits(name, value) for name, value in row.items() if name != "maps"} for row in rows)
+    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in kept).encode("ascii")
+    # Without the time of writing the same rows give the same file.
+    write_whole(path, gzip.compress(text, mtime=0) if str(path).endswith(".gz") else text)
+
+
 def medians(rows, by, filtered=False):
     """The median of every metric over the runs.
 
@@ -91,11 +87,11 @@ def medians(rows, by, filtered=False):
     dict
         {(value of `by`, system, tuned): {metric: median, "runs": count}}
     """
-    groups = {}
-    for (place, system, tuned), scores in _counting(rows, by, "lee" if filtered else "metrics"):
-        groups.setdefault((place, system, tuned), []).append(scores)
+    scores, groups = "lee" if filtered else "metrics", {}
+    for key, row in counting(rows, by, scores):
+        groups.setdefault(key, []).append(row)
     return {
-        key: {**{name: _median(entry.get(name) for entry in group) for name in usual_names()}, "runs": len(group)}
+        key: {**{name: median_of(row[scores].get(name) for row in group) for name in usual_names()}, "runs": len(group)}
         for key, group in groups.items()
     }
 
@@ -110,13 +106,20 @@ def write_csv(path, rows):
     rows : list of dict
     """
     columns = ["scene", "system", "method", "options", "tuned", "snr", "run", *usual_names()]
-    columns += [f"lee_{name}" for name in usual_names()] + ["seconds", "n_iter", "status", "error"]
+    columns += [f"lee_{name}" for name in usual_names()] + ["seconds", "peak_memory", "n_iter", "status", "error"]
+    lines = []
+    for row in rows:
+        lee = {f"lee_{name}": value for name, value in row.get("lee", {}).items()}
+        lines.append({**row, **row.get("metrics", {}), **lee, "options": json.dumps(row["options"])})
+    write_lines(path, columns, lines)
+
+
+def write_lines(path, columns, lines):
+    """Write a CSV file, whole or not at all; what a line has beside the columns is left out."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
-    for row in rows:
-        lee = {f"lee_{name}": value for name, value in row.get("lee", {}).items()}
-        writer.writerow({**row, **row.get("metrics", {}), **lee, "options": json.dumps(row["options"])})
+    writer.writerows(lines)
     write_whole(path, text.getvalue())
 
 
@@ -126,22 +129,41 @@ def rank_of(row):
     return rank[0] if isinstance(rank, list | tuple) else rank
 
 
-def _counting(rows, by, scores):
-    """(key, scores) of every row that counts by itself, and of the best setting of every tuned system and image."""
+def counting(rows, by, scores="metrics"):
+    """(key, row) of every row that counts by itself, and of the best setting of every tuned system and image.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Those that failed are left out.
+    by : "snr" or "rank"
+    scores : "metrics" or "lee"
+        Which of them decide.
+
+    Yields
+    ------
+    (value of `by`, system, tuned), row
+    """
     best = {}
     tuned_systems = {row["system"] for row in rows if row["tuned"]}
     for row in rows:
-        if "error" in row:
+        if scores not in row:  # it failed, or its package knows no filter
             continue
         place = rank_of(row) if by == "rank" else row[by]
         if not row["tuned"]:
-            yield (place, _plain(row, by), False), row[scores]
+            yield (place, _plain(row, by), False), row
         if row["system"] in tuned_systems:
             image = (place, _plain(row, by), row["snr"], row["run"])
-            if image not in best or _rsnr(row[scores]) > _rsnr(best[image]):
-                best[image] = row[scores]
-    for (place, system, _, _), entry in best.items():
-        yield (place, system, True), entry
+            if image not in best or _rsnr(row[scores]) > _rsnr(best[image][scores]):
+                best[image] = row
+    for (place, system, _, _), row in best.items():
+        yield (place, system, True), row
+
+
+def _to_six_digits(name, value):
+    if name in ("metrics", "lee"):
+        return {metric: _to_six_digits("cost", score) for metric, score in value.items()}
+    return float(f"{value:.6g}") if name in ("seconds", "cost") and isinstance(value, float) else value
 
 
 def _plain(row, by):
@@ -153,7 +175,8 @@ def _rsnr(scores):
     return float("-inf") if scores["rsnr"] is None else scores["rsnr"]
 
 
-def _median(values):
+def median_of(values):
+    """The median of the values that are there; None if none is."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
 

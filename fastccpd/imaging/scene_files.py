@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy import linalg, optimize, sparse
+from scipy import optimize, sparse
 
 from .. import formats
 from ..model.types import Array, Operator
@@ -65,6 +65,10 @@ class Content:
     wavelengths: Array | None = None
     labels: Array | None = None
     response: Operator | None = None
+
+    def response_or_landsat(self) -> Operator:
+        """The scene's own PM: what its files say, else that of a Landsat."""
+        return landsat(self.cube.shape[2]) if self.response is None else self.response
 
 
 _ANOMALIES = "labels: 1 where the anomaly-detection benchmark has a target; which bands were removed is not recorded"
@@ -231,8 +235,8 @@ def _read_cave(file, folder, path):
 
 def _read_enmap(file, folder, path):
     raster = formats.read(path)
-    if raster.cube.shape != file.shape:
-        raise ValueError(f"{path}: holds {raster.cube.shape}; shape {file.shape} is needed")
+    if raster.cube.shape != file.shape or raster.wavelengths is None or raster.fwhm is None:
+        raise ValueError(f"{path}: holds {raster.cube.shape}; shape {file.shape}, wavelengths and widths are needed")
     alive = (raster.cube != raster.nodata).any(axis=(0, 1))
     wavelengths, widths = raster.wavelengths[alive], raster.fwhm[alive]
     table = folder / "srf" / "sentinel2a_msi.csv"
@@ -277,20 +281,6 @@ def read(name: str, folder: Path, path: Path) -> Content:
     return _READERS.get(name, _read_anomalies)(FILES[name], folder, path)
 
 
-def response_of(content: Content) -> Operator:
-    """A scene's own PM: what its files say, else that of a Landsat.
-
-    Parameters
-    ----------
-    content : Content
-
-    Returns
-    -------
-    (multispectral bands, bands) csr_array
-    """
-    return landsat(content.cube.shape[2]) if content.response is None else content.response
-
-
 def read_pair_of_san_francisco(path: Path, cropped: bool = False) -> tuple[Array, Array]:
     """Both images of San Francisco.
 
@@ -324,7 +314,7 @@ def nonnegative_response(reference: Array, msi: Array) -> Operator:
     """
     spectra = reference.reshape(-1, reference.shape[2]).astype(np.float64)
     # ‖X w − y‖ and ‖R w − Q'y‖ differ by what no w can change.
-    Q, R = linalg.qr(spectra, mode="economic")
+    Q, R = np.linalg.qr(spectra)
     seen = Q.T @ msi.reshape(len(spectra), -1).astype(np.float64)
     return sparse.csr_array(np.array([optimize.nnls(R, band)[0] for band in seen.T]))
 

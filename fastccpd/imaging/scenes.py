@@ -151,8 +151,7 @@ def load(name: str, folder: str | os.PathLike | None = None, crop_to: int | None
     """
     file = _file(name)
     folder = _folder(folder)
-    path = None if folder is None else folder / file.path
-    if path is not None and path.is_file():
+    if folder is not None and (path := folder / file.path).is_file():
         content, source = scene_files.read(name, folder, path), str(path)
     elif name == "indian-pines" and (found := indian_pines_of_tensorly()) is not None:
         counts, classes, source = found
@@ -166,8 +165,8 @@ def load(name: str, folder: str | os.PathLike | None = None, crop_to: int | None
         cube = cube[first_row:, first_column:]
         labels = None if labels is None else labels[first_row:, first_column:]
     cube = np.ascontiguousarray(cube, dtype=np.float64)
-    response = scene_files.response_of(content)
-    return Scene(cube, content.wavelengths, labels, _provenance(name, file, source), response)
+    provenance = _provenance(name, file, source)
+    return Scene(cube, content.wavelengths, labels, provenance, content.response_or_landsat())
 
 
 def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, normalise: bool = True) -> Pair:

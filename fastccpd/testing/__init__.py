@@ -1,4 +1,4 @@
-"""The conformance suite: what every fusion method keeps to, as functions that another package can run on its own.
+"""What another package tests its method by: the conformance suite, what every fusion method keeps to, and scores.
 
     from fastccpd.testing import CHECKS, check_method
 
@@ -7,6 +7,8 @@
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
     def test_my_method(check):
         check(MyMethod(rank=3))
+
+`score_method` makes rows of a method's scores, also of one that is a plain function; docs/rows.md says what they hold.
 
 A check takes a method's name, its class or an object. Of the first two it makes an object that fits the scene
 (`small_instance`); an object is taken as it is. Nothing here measures time.
@@ -56,6 +58,8 @@ from .scenes import (
     check_units_do_not_matter,
     check_units_far_from_one,
 )
+from .scoring import score_method
+from .simulating import scene_names, simulated
 from .stopping import (
     check_callback_can_stop,
     check_callback_sees_rising_iterations,
@@ -64,7 +68,7 @@ from .stopping import (
     check_time_limit,
 )
 
-__all__ = ["CHECKS", "check_method", "small_case", "small_instance"]
+__all__ = ["CHECKS", "check_method", "scene_names", "score_method", "simulated", "small_case", "small_instance"]
 
 #: All checks, in the order in which they are run: the object, results, inputs, repeatability, stopping, scenes.
 CHECKS: list[Callable] = [

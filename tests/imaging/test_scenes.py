@@ -177,10 +177,8 @@ SHAPES = {
     "hydice-urban": (80, 100, 162),
     "abu-airport-4": (100, 100, 191),
     "abu-urban-1": (100, 100, 204),
-    "cave-toy": (256, 256, 31),
-    "enmap-potsdam": (64, 128, 218),
-    "san-francisco": (298, 136, 47),
 }
+SHAPES |= {"cave-toy": (256, 256, 31), "enmap-potsdam": (64, 128, 218), "san-francisco": (298, 136, 47)}
 MSI_BANDS = {"samson": 4, "cave-toy": 3, "enmap-potsdam": 10}
 
 

@@ -1,0 +1,58 @@
+"""The page of the methods: it knows what is registered, and its example is a method."""
+
+import re
+
+import pages
+import pytest
+
+from fastccpd import experiments, methods
+from fastccpd.cli import main, methods_page
+from fastccpd.methods.method import _REGISTRY
+
+PAGE = "methods.md"
+BULLETS = ["Model.", "Prior.", "Assumes.", "Cost.", "Use it"]
+
+
+def sections():
+    """{method: text} of what is said of each by hand."""
+    part = pages.text_of(PAGE).split("\n## Each method\n")[1].split("\n## ")[0]
+    names, texts = (re.split(r"^### `([\w-]+)`$", part, flags=re.MULTILINE)[start::2] for start in (1, 2))
+    return dict(zip(names, texts, strict=True))
+
+
+def test_what_the_registry_knows_is_on_the_page():
+    page = pages.text_of(PAGE)
+    assert methods_page.rewritten(page) == page, "fastccpd methods --page docs/methods.md writes it anew"
+    for name in methods.names():
+        assert page.count(f"\n**`{name}`**\n") == 1
+        assert f"| [`{name}`](#{name}) |" in page
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_method_is_described_by_model_prior_assumptions_cost_and_use(name):
+    assert re.findall(r"^- \*\*(.+?)\*\*", sections()[name], flags=re.MULTILINE) == BULLETS
+
+
+def test_every_link_inside_the_page_leads_to_a_method():
+    links = re.findall(r"\]\(#([\w-]+)\)", pages.text_of(PAGE))
+    assert len(links) > 10
+    assert set(links) <= set(sections())
+
+
+def test_every_method_but_the_blind_one_is_a_system_of_the_experiments():
+    assert {system.method for system in experiments.SYSTEMS.values()} == set(methods.names()) - {"b-scott"}
+
+
+def test_the_example_is_a_method(monkeypatch):
+    monkeypatch.setitem(_REGISTRY, "nearest", methods.Method)  # the example's own goes with it
+    (example,) = pages.examples_of(PAGE)
+    pages.run_example(example, PAGE)
+
+
+def test_made_parts_are_written_anew_and_the_rest_is_left(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- made: glance -->\nold\n<!-- end: glance -->\nafter \\1\n", encoding="utf-8")
+    assert main(["methods", "--page", str(page)]) == 0
+    assert capsys.readouterr().out == f"Written to {page}: glance\n"
+    text = page.read_text(encoding="utf-8")
+    assert text == f"before\n<!-- made: glance -->\n{methods_page.glance()}\n<!-- end: glance -->\nafter \\1\n"
