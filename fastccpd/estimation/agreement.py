@@ -28,6 +28,10 @@ _FEWEST = 30
 _BY_CHANCE = 2.5
 
 
+# Of second moments, as a part of the largest.
+_ROUNDING = 1e-14
+
+
 @dataclass(frozen=True, eq=False)
 class Agreement:
     """The second moments of both images at the HSI's pixels; those of two parts of a scene add up.
@@ -51,11 +55,15 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class ByAgreement:
-    """σ_M² of each band by (2), the covariance of these estimates, and s; None where too little is known."""
+    """σ_M² of each band by (2), the covariance of these estimates, and s; None where too little is known.
+
+    Variances are in units of `unit`², for fourth powers of the caller's units may leave the range of a float.
+    """
 
     variance: np.ndarray | None
     covariance: np.ndarray | None
     share: float = 1.0
+    unit: float = 1.0
 
     def pooled(self) -> tuple[Array | None, Array | None]:
         """σ_M² and its standard error, one number for all bands where they do not differ by more than by chance."""
@@ -64,16 +72,19 @@ class ByAgreement:
         deviation = np.sqrt(np.diag(self.covariance))
         weights = deviation**-2.0 / (deviation**-2.0).sum()
         mean, bands = float(weights @ self.variance), len(weights)
+        squared = self.unit**2
         if np.mean(((self.variance - mean) / deviation) ** 2) > _BY_CHANCE:
-            return self.variance, deviation
-        return np.full(bands, mean), np.full(bands, np.sqrt(weights @ self.covariance @ weights))
+            return squared * self.variance, squared * deviation
+        error = np.sqrt(max(float(weights @ self.covariance @ weights), 0.0))
+        return np.full(bands, squared * mean), np.full(bands, squared * error)
 
     def beyond(self, sigma: Array) -> Array:
         """What the images differ by at the HSI's pixels beyond noise of σ, two standard errors granted."""
         if self.variance is None or self.covariance is None:
             return np.zeros(len(sigma))
         granted = 2.0 * np.sqrt(np.diag(self.covariance))
-        return np.sqrt(np.maximum(self.variance - granted - sigma**2, 0.0) * self.share)
+        beyond = self.variance - granted - (sigma / self.unit) ** 2
+        return self.unit * np.sqrt(np.maximum(beyond, 0.0) * self.share)
 
 
 def agreement_of(problem: Problem) -> Agreement | None:
@@ -120,17 +131,20 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
         return ByAgreement(None, None)
     n, PM = agreement.moments.count, agreement.PM
     second, share = agreement.moments.second / n, agreement.share / n
-    response = PM * sigma  # of pixels in units of the noise
+    unit = float(np.sqrt(np.diag(second)[: len(PM)].max()))
+    if not (unit > 0.0 and share > 0.0):
+        return ByAgreement(None, None)
+    second = second / unit / unit
+    response = PM * (sigma / unit)  # of pixels in units of the noise
     identity = np.eye(len(PM))
     whole = np.hstack([identity, -PM])
     projected = np.hstack([identity, -(response @ E) @ (E.T / sigma)])
-    # Without noise rounding is all there is, and a mean of squares may come out below zero.
-    least = 1e-14 * np.maximum(np.diag(second)[: len(PM)], 1e-300)
     both, full, part = (
         left @ second @ right.T for left, right in ((whole, projected), (whole, whole), (projected, projected))
     )
     variance = (np.diag(both) - np.square(response @ E).sum(axis=1)) / share
     # Of products of normal variates (Isserlis).
     covariance = (full * part + both * both.T) / (n * share**2)
-    covariance[np.diag_indices_from(covariance)] = np.maximum(np.diag(covariance), (least / share) ** 2)
-    return ByAgreement(variance, covariance, share)
+    # Without noise rounding is all there is, and a mean of squares may come out below zero.
+    covariance[np.diag_indices_from(covariance)] = np.maximum(np.diag(covariance), (_ROUNDING / share) ** 2)
+    return ByAgreement(variance, covariance, share, unit)

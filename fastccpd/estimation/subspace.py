@@ -90,15 +90,21 @@ def subspace_of(problem: Problem, noise: Noise, *, most: int = MOST) -> Subspace
     spectrum = noise.spectrum
     E = spectrum.vectors[:, : max(1, min(spectrum.signals, most))]
     whitened = noise.moments.divided(noise.hsi_floored)
-    left = whitened.second / max(whitened.count, 1) - (E * spectrum.values[: E.shape[1]] / max(whitened.count, 1)) @ E.T
-    beyond = left - (np.eye(len(E)) - E @ E.T)  # what is left, less its noise
-    hsi = noise.hsi_floored * np.sqrt(1.0 + np.maximum(np.diag(beyond), 0.0))
-    response = problem.degradation.PM.toarray() * noise.hsi_floored
-    unseen = np.maximum(np.einsum("mk,kl,ml->m", response, beyond, response, optimize=True), 0.0)
+    count = max(whitened.count, 1)
+    left = (whitened.second - (E * spectrum.values[: E.shape[1]]) @ E.T) / count
+    hsi = noise.hsi_floored * np.sqrt(1.0 + _beyond(left, E, np.eye(len(E)), count))
+    unseen = _beyond(left, E, problem.degradation.PM.toarray() * noise.hsi_floored, count)
     msi = np.sqrt(noise.msi_floored**2 + _FINER * unseen)
     basis = np.linalg.qr(E * (noise.hsi_floored / hsi)[:, None])[0]
     F = scaled(basis, noise.differences.divided(hsi))
     return Subspace(F, hsi, msi, spectrum.signals, spectrum.values, seconds=time.perf_counter() - began)
+
+
+def _beyond(left, E, response, count):
+    """What `response` sees of the second moments that E leaves, less their noise and three of its standard errors."""
+    seen, signals = (response @ left * response).sum(axis=1), response @ E
+    noise = np.square(response).sum(axis=1) - np.square(signals).sum(axis=1)
+    return np.maximum(seen - (1.0 + 3.0 * np.sqrt(2.0 / count)) * noise, 0.0)
 
 
 def scaled(E: Array, differences: Moments) -> Array:
