@@ -9,7 +9,7 @@ import pytest
 from scenery import rsnr, small_case
 
 from fastccpd import Factors, Problem, Status, fuse
-from fastccpd.estimation import decomposition, noise_of
+from fastccpd.estimation import decomposition, noise_of, subspace_of
 from fastccpd.estimation.decomposition import misfits, risk_bound
 from fastccpd.imaging import degrade, preset, scenes
 from fastccpd.methods import _staged
