@@ -1,8 +1,13 @@
-"""Stacks of a few maps, (I, J, P): total variation by reweighted squares, and banded products along one axis.
+"""Stacks of a few maps, (I, J, P): a price of edges by reweighted squares, and banded products along one axis.
 
-The total variation of a stack Z is the sum over pixels of |D Z|, D Z holding the differences to the next row and to the
-next column of all P maps at once (none beyond the border), so that the maps share their edges. Where Z is known
-roughly, |D Z| is bounded by a square: |D Z|² w / 2 + constant with w = 1 / sqrt(|D Z|² + rounding²).
+D Z holds the differences of a pixel to the next row and to the next column of all P maps at once (none beyond the
+border), so that the maps share their edges. A step of length y = sqrt(|D Z|² + rounding²) costs
+
+    p(y) = 2 knee (sqrt(1 + y/knee) − 1):
+
+total variation, p = y, for steps well below the knee, and only the root of a step well above it, for an edge is an
+edge however high. Where Z is known roughly, p is bounded by a square, w |D Z|²/2 + constant with w = p'(y)/y =
+1 / (y sqrt(1 + y/knee)): p is concave in y².
 """
 
 from typing import Any
@@ -17,22 +22,27 @@ from .jit import kernel
 
 
 @kernel
-def edge_weights(Z, weight, rounding, out):
-    """The weights of the squares that bound `weight` times the total variation.
+def edge_weights(Z, weight, rounding, knee, out, rest):
+    """The weights of the squares that bound `weight` times the price of edges, and what the squares leave of it.
 
-    (I,J,P),(),()->(I,J)
-    out[i,j] = weight / sqrt(|Z[i+1,j] - Z[i,j]|² + |Z[i,j+1] - Z[i,j]|² + rounding²).
+    (I,J,P),(),(),()->(I,J),(I)
+    out[i,j] = weight / (y sqrt(1 + y/knee)), y² = |Z[i+1,j] - Z[i,j]|² + |Z[i,j+1] - Z[i,j]|² + rounding²;
+    rest[i] = sum over j of weight p(y) - out[i,j] (y² - rounding²) / 2.
     """
     I, J, P = Z.shape
     for i in prange(I):
+        rest[i] = 0.0
         for j in range(J):
-            total = rounding * rounding
+            total = 0.0
             for p in range(P):
                 if i + 1 < I:
                     total += (Z[i + 1, j, p] - Z[i, j, p]) ** 2
                 if j + 1 < J:
                     total += (Z[i, j + 1, p] - Z[i, j, p]) ** 2
-            out[i, j] = weight / np.sqrt(total)
+            step = np.sqrt(total + rounding * rounding)
+            root = np.sqrt(1.0 + step / knee)
+            out[i, j] = weight / (step * root)
+            rest[i] += 2.0 * weight * knee * (root - 1.0) - 0.5 * out[i, j] * total
 
 
 @kernel

@@ -75,11 +75,16 @@ def differences(I, J):
     return np.kron(down, np.eye(J)), np.kron(np.eye(I), right)
 
 
-def edge_weights(Z, weight, rounding):
-    """weight / sqrt(|D Z|² + rounding²), pixel by pixel."""
+def steps(Z, rounding):
+    """sqrt(|D Z|² + rounding²), pixel by pixel."""
     I, J, P = Z.shape
     squares = sum(np.square(D @ Z.reshape(-1, P)).sum(axis=1) for D in differences(I, J))
-    return weight / np.sqrt(squares + rounding**2).reshape(I, J)
+    return np.sqrt(squares + rounding**2).reshape(I, J)
+
+
+def edge_price(y, knee):
+    """What a step of length y costs."""
+    return 2.0 * knee * (np.sqrt(1.0 + y / knee) - 1.0)
 
 
 def curvature(Z, kinds, grams, weights):

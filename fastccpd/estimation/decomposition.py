@@ -37,7 +37,7 @@ from ..solver.regularisers import Ridge
 from ..solver.starts import given_start, own_scale, random_start
 from ..solver.trust_region import Options, minimize
 from .map_data import Blur
-from .noise import Noise
+from .subspace import Subspace
 from .tv_maps import MapFit
 
 # Maps whose misfit is so many times that of noise are the wrong model.
@@ -204,7 +204,7 @@ class MapDecomposer:
 
 def decompose_scene(
     problem: Problem,
-    noise: Noise,
+    subspace: Subspace,
     fit: MapFit,
     fitting: Fitting | None = None,
     *,
@@ -218,7 +218,7 @@ def decompose_scene(
     Parameters
     ----------
     problem : Problem
-    noise : Noise
+    subspace : Subspace
     fit : MapFit
         Its maps.
     fitting, rng, callback, time_limit
@@ -228,7 +228,7 @@ def decompose_scene(
     """
     run = _Run(fitting or Fitting(), callback, time_limit)
     rank, ftol = run.fitting.rank, run.fitting.ftol
-    by_noise = [1.0 / float(np.mean(np.square(sigma))) for sigma in (noise.hsi_floored, noise.msi_floored)]
+    by_noise = [1.0 / float(np.mean(np.square(sigma))) for sigma in (subspace.hsi, subspace.msi)]
     dof = degrees_of_freedom(problem, rank)
 
     def judged(factors):
@@ -242,7 +242,7 @@ def decompose_scene(
         if risk < fit.risk or not run.status.goes_on_to_next_start:
             return run.decomposition(factors, "images", chi2, risk)
     factors = _of_maps(run, clean_problem(fit.maps, problem.degradation), rng)
-    bound = risk_bound(problem, noise, rank) if bound is None else bound
+    bound = risk_bound(problem, subspace, rank) if bound is None else bound
     if run.status.converged and bound < fit.risk:
         status = run.status
         weights = tuple(weight / max(by_noise) for weight in by_noise)
@@ -263,12 +263,12 @@ def may_be_chosen(problem: Problem, fit: MapFit, bound: float) -> bool:
     return bool(fit.chi2 > _UNEXPLAINED * sum(problem.sizes) or bound < fit.risk)
 
 
-def risk_bound(problem: Problem, noise: Noise, rank: int) -> float:
+def risk_bound(problem: Problem, subspace: Subspace, rank: int) -> float:
     """No decomposition of this rank has a lower estimated risk: by the singular values of the images' unfoldings."""
     freedom = 2.0 * degrees_of_freedom(problem, rank)
     if problem.hsi_valid is not None or problem.msi_valid is not None:
         return freedom - sum(problem.sizes)
-    sigmas = noise.hsi_floored, noise.msi_floored
+    sigmas = subspace.hsi, subspace.msi
     chi2 = sum(
         _least_misfit(image, rank) / float(np.mean(np.square(sigma)))
         for image, sigma in zip((problem.hsi, problem.msi), sigmas, strict=True)

@@ -1,4 +1,7 @@
-"""The moments of an image's pixels: what noise and subspace are found from, additive over parts of an image."""
+"""Moments of an image's pixels and of its differences: what noise and subspace are found from.
+
+They are additive over parts of an image: gathered part by part, added, and looked at in the end.
+"""
 
 from dataclasses import dataclass
 
@@ -54,6 +57,19 @@ def moments_of(image: Array, valid: Mask | None = None) -> Moments:
     """The `Moments` of the pixels that `complete` chooses."""
     X = pixels_of(image, *complete(image, valid))
     return Moments(len(X), X.sum(axis=0), X.T @ X)
+
+
+def difference_moments(image: Array, valid: Mask | None = None) -> Moments:
+    """The `Moments` of the differences between neighbouring pixels, along columns and along rows."""
+    chosen, fill = complete(image, valid)
+    X = np.asarray(image if fill is None else image + fill, dtype=np.float64)
+    has = np.ones(X.shape[:2], bool) if chosen is None else chosen
+    bands = X.shape[2]
+    moments = Moments(0, np.zeros(bands), np.zeros((bands, bands)))
+    for ahead, behind in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
+        D = (X[ahead] - X[behind])[has[ahead] & has[behind]]
+        moments += Moments(len(D), D.sum(axis=0), D.T @ D)
+    return moments
 
 
 def complete(image: Array, valid: Mask | None) -> tuple[Mask | None, Array | None]:

@@ -8,7 +8,9 @@ the residual of regressing each band on the others: without that the noisiest ba
 
 **Few bands.** Second differences v = (x₀₀ − x₁₀ − x₀₁ + x₁₁)/2 of an image have the variance of the noise plus what
 edges and texture leave, and that is alike in all bands: factor analysis, Cov(v) = L L' + diag(σ²) with a thin L, takes
-it out. The median of |v| bounds σ from above; with fewer than four bands it is all there is.
+it out. The median of |v| bounds σ from above; with fewer than four bands it is all there is. Where a band has texture
+of its own, this takes it for noise. So of two images of one scene the HSI, which knows the texture, has the last word
+(`agreement.py`).
 
 Where the bands differ by no more than such estimates do, all of them get one σ. No σ is ever zero: the least is 1e-6 of
 the image's root mean square, which is below what any sensor sees.
@@ -25,7 +27,8 @@ from ..model.checks import as_choice, as_cube, as_valid, check_values, working_d
 from ..model.problem import Problem
 from ..model.result import Status, Trace
 from ..model.types import Array, Mask
-from .moments import Moments, eigh_signed, moments_of
+from .agreement import agreement_of, variance_by_agreement
+from .moments import Moments, difference_moments, eigh_signed, moments_of
 
 # The least σ, as a part of the image's root mean square.
 LEAST = 1e-6
@@ -36,8 +39,15 @@ _FEW_BANDS = 30
 # Estimates that differ by less than this, in the median, are estimates of one number.
 _ALIKE = 0.12
 
-# Noise below this part of the signal, 50 dB, cannot be told from none: scenes have that much detail of their own.
-FLOOR = 10.0**-2.5
+# Noise below this part of the signal, 55 dB, cannot be told from none: scenes have that much detail of their own.
+FLOOR = 10.0**-2.75
+
+# Estimates of a variance that are so many deviations apart contradict each other.
+_CONTRADICTION = 2.5
+
+# So many second differences tell as much as one that shares no pixel: 1 + the squares of their correlations, four
+# times 1/2 and four times 1/4.
+_SHARED = 2.25
 
 _NORMAL_MEDIAN = 0.6744897501960817  # of |x| for a standard normal x
 
@@ -51,9 +61,15 @@ class Noise:
     hsi, msi : (bands,) float64 arrays
         Standard deviation of each band, in the caller's units, as estimated.
     hsi_floored, msi_floored : (bands,) float64 arrays
-        The same, but no less than 50 dB below the image: what the later stages divide by.
-    moments : Moments
-        Of the HSI's pixels, from which its noise was found; the subspace is found from them too.
+        The same, but no less than 55 dB below the image: what the later stages begin with.
+    disagreement : (MSI bands,) float64 array
+        How much the two images differ at the HSI's pixels beyond their noise, root mean square, in the caller's units:
+        operators that are not those of the images. Zero where noise explains the difference.
+    moments, differences : Moments
+        Of the HSI's pixels, from which its noise was found, and of the differences between neighbours; the subspace is
+        found from them too.
+    spectrum : Spectrum
+        Of the HSI divided by `hsi_floored`.
     status : Status
     trace : Trace
         Empty: nothing is iterated that could be watched.
@@ -64,7 +80,10 @@ class Noise:
     msi: np.ndarray
     hsi_floored: np.ndarray
     msi_floored: np.ndarray
+    disagreement: np.ndarray
     moments: Moments
+    differences: Moments
+    spectrum: "Spectrum"
     status: Status = Status.FINISHED
     trace: Trace = field(default_factory=Trace)
     seconds: float = 0.0
@@ -103,13 +122,38 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
     """
     began = time.perf_counter()
     moments = moments_of(problem.hsi, problem.hsi_valid)
-    if hsi is None:
-        hsi = _of_moments(moments)
-    if msi is None:
-        msi = of_few_bands(problem.msi, problem.msi_valid)
-    hsi, msi = (np.asarray(sigma, dtype=np.float64) for sigma in (hsi, msi))
-    floored = _floored(hsi, problem.hsi), _floored(msi, problem.msi)
-    return Noise(hsi, msi, floored[0], floored[1], moments, seconds=time.perf_counter() - began)
+    hsi = np.asarray(_of_moments(moments) if hsi is None else hsi, dtype=np.float64)
+    hsi_floored = _floored(hsi, problem.hsi)
+    spectrum = spectrum_of(moments.second, max(moments.count, 1), hsi_floored)
+    alone, above = _of_few_bands(problem.msi, problem.msi_valid)
+    by_both = variance_by_agreement(agreement_of(problem), hsi_floored, spectrum.vectors[:, : spectrum.signals])
+    known = None if msi is None else np.asarray(msi, dtype=np.float64)
+    msi = _settled(alone, above, by_both) if known is None else known
+    return Noise(
+        hsi=hsi,
+        msi=msi,
+        hsi_floored=hsi_floored,
+        msi_floored=_floored(msi, problem.msi),
+        disagreement=by_both.beyond(above if known is None else known),
+        moments=moments,
+        differences=difference_moments(problem.hsi, problem.hsi_valid),
+        spectrum=spectrum,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _settled(alone, above, by_both):
+    """σ of the MSI: by its own differences where the HSI does not contradict, else by what the two images show.
+
+    `above` bounds it in any case: what the images disagree about beyond that is no noise.
+    """
+    variance, deviation = by_both.pooled()
+    if variance is None:
+        return alone
+    contradicted = np.abs(alone**2 - variance) > _CONTRADICTION * deviation
+    # A σ that is too small would have noise taken for signal: the upper end of what is likely.
+    likely = np.minimum(np.maximum(variance + deviation, 0.0), above**2)
+    return np.maximum(np.sqrt(np.where(contradicted, likely, alone**2)), 1e-3 * alone)
 
 
 def _floored(sigma, image):
@@ -207,6 +251,11 @@ def spectrum_of(second: Array, pixels: int, sigma: Array) -> Spectrum:
 
 def of_few_bands(image: Array, valid: Mask | None = None) -> NDArray[np.float64]:
     """σ of each band of an image with few bands; `valid`, of its shape, is False where there are no data."""
+    return _of_few_bands(image, valid)[0]
+
+
+def _of_few_bands(image, valid):
+    """σ of each band, and what bounds it from above."""
     v = image[:-1, :-1].astype(np.float64)  # squares of float32 leave its range
     v -= image[1:, :-1]
     v -= image[:-1, 1:]
@@ -222,7 +271,7 @@ def of_few_bands(image: Array, valid: Mask | None = None) -> NDArray[np.float64]
     v = v[has.all(axis=1)]
     factors = _thin(image.shape[2])
     if factors == 0 or len(v) < 10 * image.shape[2]:
-        return above
+        return above, above
     second = v.T @ v / len(v)
     variance = np.maximum(np.minimum(np.diag(second), above**2), least**2)
     for _ in range(200):
@@ -234,9 +283,11 @@ def of_few_bands(image: Array, valid: Mask | None = None) -> NDArray[np.float64]
         variance = np.maximum(update, least**2)
         if settled:
             break
-    # Were all bands alike, the least eigenvalue of Cov(v) would be noise alone, in which no edge has a part.
-    common = max(float(np.sqrt(max(np.linalg.eigvalsh(second)[0], 0.0))), least)
-    return _one_if_alike(np.sqrt(variance), common)
+    # Were all bands alike, the least eigenvalue of Cov(v) would be noise alone, in which no edge has a part: the least
+    # of as many as there are bands, and so too small, by what Marchenko and Pastur say of so many pixels.
+    too_small = 1.0 - np.sqrt((image.shape[2] - 1) * _SHARED / len(v))
+    common = max(float(np.sqrt(max(np.linalg.eigvalsh(second)[0], 0.0))) / max(too_small, 0.5), least)
+    return _one_if_alike(np.sqrt(variance), common), above
 
 
 def _one_if_alike(sigma, common):

@@ -3,15 +3,17 @@
 The model, a subspace of spectra and vector total variation on its maps, is that of HySure (Simões, Bioucas-Dias,
 Almeida, Chanussot: A convex formulation for hyperspectral image superresolution via subspace-based regularization,
 2015). What is found from the data here, and set by hand there: the noise of each band, the spectra, freed of theirs,
-their number and scale, and the weight; and any separable blur will do, for nothing is done in the Fourier domain.
+their number and scale, and the weight; high edges cost less than in proportion to their height; and any separable blur
+will do, for nothing is done in the Fourier domain.
 
 The scene is Z S', maps Z (I, J, P) and spectra S (K, P). Every band is divided by its noise σ, so that a misfit of 1 is
 one standard deviation. With S = diag(σ_H) F the most probable maps minimise
 
-    ½ ‖Y_H − (P Z) F'‖² + ½ ‖Y_M − Z R'‖² + λ TV(Z),     P = P1 ⊗ P2,  R = diag(1/σ_M) PM S,                    (1)
+    ½ ‖Y_H − (P Z) F'‖² + ½ ‖Y_M − Z R'‖² + λ TV(Z),     P = P1 ⊗ P2,  R = diag(1/σ_M) PM S.                    (1)
 
-a convex problem. TV couples the maps, so that they share their edges; it is bounded by reweighted squares
-(kernels/maps.py), and each quadratic is solved by preconditioned conjugate gradients.
+TV couples the maps, so that they share their edges: total variation for steps of the size of noise, the root of the
+step for high ones (kernels/maps.py has the price of an edge). It is bounded by reweighted squares, and each quadratic
+is solved by preconditioned conjugate gradients.
 
 F   spans the HSI's leading singular vectors (`subspace.py`); then, once the maps are roughly known, the spectra that
     belong to P Z, freed of their noise.
@@ -21,9 +23,6 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
 
     and the trace is had from a second fit to data with a known disturbance added: <change of fit, disturbance>. Both
     fits follow λ downwards from strong smoothing, each from the one before, until the estimate rises.
-
-With w = λ / sqrt(|D Z|² + ε²) the weights of the squares, λ TV(Z) = Σ λ²/w: what a reweighting gains is known without
-another look at the data.
 """
 
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ from .watch import Stopped, Watch
 
 # λ in units of sqrt(largest eigenvalue of R'R), the inverse of the noise of the map that the MSI sees best: where the
 # path begins, by what it goes on, where it ends.
-STRONGEST, STEP, WEAKEST = 1.7, 0.6, 0.01
+STRONGEST, STEP, WEAKEST = 2.83, 0.6, 0.01
 
 # Reweighted squares for each λ, and conjugate gradient steps for each of them.
 REWEIGHTINGS, CG_STEPS, CG_RTOL = 3, 40, 0.1
@@ -58,8 +57,12 @@ MOST_REWEIGHTINGS = 50
 # Maps have converged if the last reweighting changed their objective by less than this part of it.
 SETTLED = 1e-3
 
-# Differences below this part of the noise of the best map count as none.
-ROUNDING = 0.025
+# Differences below this part of the noise of the best map count as none. With a weak λ nothing is flat to that degree,
+# and more rounding makes the squares easier to solve: it grows as λ⁻², up to a limit.
+ROUNDING, MOST_ROUNDING = 0.025, 0.5
+
+# Steps well above so many times the noise of the best map are edges, whose price is the root of their height.
+KNEE = 10.0
 
 # Strength of the first, quadratic smoothing, and of the total variation that the spectra are found with.
 FIRST, FOR_SPECTRA = 8.0, 1.6
@@ -136,7 +139,7 @@ def fit_maps(
     noise : Noise, optional
         Of `noise_of(problem)`, which is what is taken otherwise.
     subspace : Subspace, optional
-        Of `subspace_of(noise, most=bands of the MSI)`, which is what is taken otherwise.
+        Of `subspace_of(problem, noise)`, which is what is taken otherwise.
     max_iter : int, optional
         The most steps down the path of λ.
     callback : callable(Progress) -> bool, optional
@@ -161,7 +164,7 @@ def fit_maps(
     ((64, 60), 40, True)
     """
     noise = noise_of(problem) if noise is None else noise
-    subspace = subspace_of(noise, most=problem.msi.shape[2]) if subspace is None else subspace
+    subspace = subspace_of(problem, noise) if subspace is None else subspace
     return _Fit(problem, noise, subspace, Watch("tv-maps", callback, time_limit)).run(max_iter)
 
 
@@ -169,9 +172,10 @@ class _Fit:
     """One fit: the path of λ, and the best of it so far."""
 
     def __init__(self, problem, noise, subspace, watch):
-        self.problem, self.noise, self.watch = problem, noise, watch
-        self.hsi = WhitenedImage(problem.hsi, noise.hsi_floored, problem.hsi_valid)
-        self.msi = WhitenedImage(problem.msi, noise.msi_floored, problem.msi_valid)
+        self.problem, self.watch = problem, watch
+        self.differences = noise.differences.divided(subspace.hsi)
+        self.hsi = WhitenedImage(problem.hsi, subspace.hsi, problem.hsi_valid)
+        self.msi = WhitenedImage(problem.msi, subspace.msi, problem.msi_valid)
         self.blur = Blur(problem.degradation)
         every = np.ones(problem.hsi.shape[2], bool)
         self.known = every if problem.hsi_valid is None else problem.hsi_valid.any(axis=(0, 1))
@@ -184,7 +188,7 @@ class _Fit:
     def _data(self, F):
         """The quadratic for spectra F. The MSI sees bands that the HSI lacks, so they are filled first."""
         if not self.known.all():
-            sigma = self.noise.hsi_floored[:, None]
+            sigma = self.hsi.sigma[:, None]
             F = with_bands_between(sigma * F, self.known) / sigma
         return MapData(self.hsi, self.msi, self.blur, self.problem.degradation.PM, F)
 
@@ -203,10 +207,10 @@ class _Fit:
         for _ in range(2):
             self.path.descend(FOR_SPECTRA)
         chosen, fill = complete(self.problem.hsi, self.problem.hsi_valid)
-        pixels = pixels_of(self.problem.hsi, chosen, fill) / self.noise.hsi_floored
+        pixels = pixels_of(self.problem.hsi, chosen, fill) / self.hsi.sigma
         spectra = spectra_of(pixels_of(self.blur.coarse(self.path.Z), chosen), pixels, self.known)
         before = self.data
-        self.data = self._data(scaled(spectra, self.noise.moments.divided(self.noise.hsi_floored)))
+        self.data = self._data(scaled(spectra, self.differences))
         Z = self.path.Z @ (before.F.T @ np.linalg.pinv(self.data.F).T)  # the same scene, by the new spectra
         self.path = MapPath(self.data, Z, watch=self.watch)
 
@@ -251,7 +255,7 @@ class _Fit:
         return Status.COST_SETTLED if change < SETTLED else Status.MAX_ITERATIONS
 
     def _fitted(self, status):
-        data, sigma_H = self.data, self.noise.hsi_floored
+        data, sigma_H = self.data, self.hsi.sigma
         error = None
         if self.best is None or self.smoothest is None:  # stopped before the first λ was fitted
             Z, change = self.path.Z, np.inf
@@ -293,6 +297,7 @@ class MapPath:
         self.data, self.Z = data, np.ascontiguousarray(Z)
         self.target = data.target if target is None else target
         self.weights = np.empty(self.Z.shape[:2])
+        self._rest = np.zeros(len(self.Z))
         self.products = 0
         self._pulse = (lambda: None) if watch is None else watch.pulse
 
@@ -307,22 +312,22 @@ class MapPath:
         for _ in range(reweightings):
             self._reweight(strength)
             product = self._product(self.Z)
-            before = self._objective(strength, product)
+            before = self._objective(product)
             predicted = self._solve(product)
-        # The square bounds the total variation from above: the objective falls by no less than the square does.
+        # The square bounds the price of edges from above: the objective falls by no less than the square does.
         return predicted / max(before, 1e-300)
 
     def _reweight(self, strength):
-        weight, rounding = strength * self.data.unit, ROUNDING / self.data.unit
-        work = 10.0 * self.Z.size
-        edge_weights(readonly(self.Z), weight, rounding, self.weights, work=work, least=LEAST)
+        unit, work = self.data.unit, 10.0 * self.Z.size
+        rounding = min(ROUNDING * max(1.0, strength**-2.0), MOST_ROUNDING)
+        prices = strength * unit, rounding / unit, KNEE / unit
+        edge_weights(readonly(self.Z), *prices, self.weights, self._rest, work=work, least=LEAST)
 
-    def _objective(self, strength, product):
+    def _objective(self, product):
         """½ χ² + λ TV at Z, whose weights and product with them are known."""
         energy = self.data.hsi.energy + self.data.msi.energy
         squares = energy - 2.0 * dot(self.Z, self.target) + dot(self.Z, product)
-        lam, rounding = strength * self.data.unit, ROUNDING / self.data.unit
-        return 0.5 * squares + 0.5 * float((lam**2 / self.weights + self.weights * rounding**2).sum())
+        return 0.5 * squares + float(self._rest.sum())
 
     def _product(self, Z):
         self._pulse()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..estimation import MapFit, Noise, Subspace, fit_maps, noise_of, subspace_of
+from ..estimation.subspace import MOST
 from ..model.checks import as_count, is_finite, set_fields
 from ..model.problem import Problem
 from ..model.types import Callback
@@ -39,8 +40,8 @@ class Staged(Compiled):
         return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
-        (I, J, bands), K = msi_shape, hsi_shape[2]
-        return 8 * (_STACKS * I * J * min(bands, K) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)
+        (I, J, _), K = msi_shape, hsi_shape[2]
+        return 8 * (_STACKS * I * J * min(MOST, K) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,6 @@ def prepare(
     if not (is_finite(problem.hsi) and is_finite(problem.msi)):
         return Prepared(problem)
     noise = noise_of(problem)
-    subspace = subspace_of(noise, most=problem.msi.shape[2])
+    subspace = subspace_of(problem, noise)
     fit = fit_maps(problem, noise, subspace, max_iter=max_iter, callback=callback, time_limit=time_limit)
     return Prepared(problem, noise, subspace, fit)

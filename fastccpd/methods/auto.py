@@ -53,11 +53,11 @@ class Auto(NNCCPDAuto):
     ) -> Solution:
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
         start = rng.bit_generator.state
-        if self.show == "factors" or prepared.fit is None or prepared.noise is None:
+        if self.show == "factors" or prepared.fit is None or prepared.subspace is None:
             return super().solve(prepared, rng=rng, callback=callback, time_limit=time_limit)
         if self.show == "maps":
             return self._maps_solution(prepared, start)
-        fit, bound = prepared.fit, risk_bound(prepared.problem, prepared.noise, self.rank)
+        fit, bound = prepared.fit, risk_bound(prepared.problem, prepared.subspace, self.rank)
         halted = not fit.status.goes_on_to_next_start
         if halted or not may_be_chosen(prepared.problem, fit, bound):
             reason = "the fit was ended early" if halted else "no decomposition of this rank can have a lower risk"

@@ -71,7 +71,7 @@ class NNCCPDAuto(Staged):
         fitting = self.fitting()
         if not prepared.fit.status.goes_on_to_next_start:  # somebody, or the clock, has called a halt
             fitting, callback = replace(fitting, max_iter=0), None
-        stages = prepared.problem, prepared.noise, prepared.fit
+        stages = prepared.problem, prepared.subspace, prepared.fit
         return decompose_scene(*stages, fitting, rng=rng, bound=bound, callback=callback, time_limit=time_limit)
 
     def _factors_solution(self, prepared, found, **stages):

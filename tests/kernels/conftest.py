@@ -44,7 +44,7 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     vectors.turn(a, b, 2.0, r)
     Z, weights = rng.standard_normal((*shape[:2], 5)), np.empty(shape[:2])
     kinds, grams = rng.integers(0, 3, shape[:2]), rng.random((3, 5, 5))
-    maps.edge_weights(readonly(Z), 0.7, 0.1, weights)
+    maps.edge_weights(readonly(Z), 0.7, 0.1, 2.0, weights, np.empty(len(Z)))
     maps.curvature(*map(readonly, (Z, kinds, grams, weights)), np.empty(Z.shape))
     maps.diagonal_curvature(*map(readonly, (Z, rng.random(5), weights)), np.empty(Z.shape))
     for axis, n in enumerate(shape[:2]):

@@ -9,7 +9,7 @@ import pytest
 from scenery import rsnr, small_case
 
 from fastccpd import Factors, Problem, Status, fuse
-from fastccpd.estimation import decomposition, noise_of
+from fastccpd.estimation import decomposition, noise_of, subspace_of
 from fastccpd.estimation.decomposition import misfits, risk_bound
 from fastccpd.imaging import degrade, preset, scenes
 from fastccpd.methods import _staged
@@ -37,9 +37,9 @@ def test_a_scene_of_the_given_rank_is_decomposed_down_to_its_noise(rank, noise, 
         assert auto == EXACT
 
 
-@pytest.mark.parametrize(("rank", "seed"), [(8, 0), (8, 1), (30, 0)])
-def test_more_materials_than_msi_bands_and_no_noise_are_left_to_the_decomposition(rank, seed):
-    result, auto, nls = scores(small_case(rank=8, bands=4, noise=1e-6, seed=seed), rank=rank)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_more_materials_than_msi_bands_and_no_noise_are_left_to_the_decomposition(seed):
+    result, auto, nls = scores(small_case(rank=8, bands=4, noise=1e-6, seed=seed), rank=8)
     assert result.maps is None
     assert auto >= nls - 0.2
     assert (np.diff(result.trace.cost) <= 0.0).all()
@@ -186,10 +186,10 @@ def test_no_decomposition_has_a_lower_risk_than_its_bound():
     for seed in range(3):
         _, *images = small_case(rank=6, noise=0.02, seed=seed)
         problem = Problem(*images)
-        noise = noise_of(problem)
-        sigmas = [float(np.mean(np.square(sigma))) for sigma in (noise.hsi_floored, noise.msi_floored)]
+        subspace = subspace_of(problem, noise_of(problem))
+        sigmas = [float(np.mean(np.square(sigma))) for sigma in (subspace.hsi, subspace.msi)]
         for rank in (1, 2, 4, 8):
-            bound = risk_bound(problem, noise, rank)
+            bound = risk_bound(problem, subspace, rank)
             factors = fuse(*images, method="uc-ccpd-nls", rank=rank, rng=seed).factors
             chi2 = sum(misfit / sigma for misfit, sigma in zip(misfits(problem, factors), sigmas))
             risk = chi2 - sum(problem.sizes) + 2.0 * (sum(problem.sri_shape) - 2) * rank

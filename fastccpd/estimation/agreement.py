@@ -1,0 +1,150 @@
+"""What two images of one scene disagree about: the noise of the MSI, and model error beyond it.
+
+Blurred and sampled like the HSI, the MSI shows what the HSI shows through the MSI's response, whatever the scene:
+
+    r = P Y_M − Y_H PM' = P n_M − n_H PM',     Var(r) = s σ_M² + PM diag(σ_H²) PM',  s = ‖row of P‖²,             (1)
+
+so texture, which second differences take for noise, is not in it. The HSI's noise is most of r. With the HSI projected
+on its signals (E, in units of its noise) most of that noise is gone, though with it what signals are too weak to be
+kept: r' = P Y_M − Y_H Π PM'. The product of both has neither the one nor the other,
+
+    mean(r r') = s σ_M² + |E' diag(σ_H) PM'|²,                                                                  (2)
+
+for the lost signals are not in r. All of this follows from the second moments of (P Y_M, Y_H), which are additive.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.problem import Problem
+from ..model.types import Array
+from .moments import Moments, moments_of
+
+# With fewer pixels than this nothing is said.
+_FEWEST = 30
+
+# Bands whose estimates differ by no more than so many times what chance makes of them have one σ.
+_BY_CHANCE = 2.5
+
+
+# Of second moments, as a part of the largest.
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """The second moments of both images at the HSI's pixels; those of two parts of a scene add up.
+
+    Attributes
+    ----------
+    moments : Moments
+        Of (P Y_M, Y_H), at the pixels whose data are complete.
+    share : float
+        The sum over these pixels of s, the part of the MSI's noise that is left of it there.
+    PM : (MSI bands, bands) array
+    """
+
+    moments: Moments
+    share: float
+    PM: np.ndarray
+
+    def __add__(self, other: "Agreement") -> "Agreement":
+        return Agreement(self.moments + other.moments, self.share + other.share, self.PM)
+
+
+@dataclass(frozen=True, eq=False)
+class ByAgreement:
+    """σ_M² of each band by (2), the covariance of these estimates, and s; None where too little is known.
+
+    Variances are in units of `unit`², for fourth powers of the caller's units may leave the range of a float.
+    """
+
+    variance: np.ndarray | None
+    covariance: np.ndarray | None
+    share: float = 1.0
+    unit: float = 1.0
+
+    def pooled(self) -> tuple[Array | None, Array | None]:
+        """σ_M² and its standard error, one number for all bands where they do not differ by more than by chance."""
+        if self.variance is None or self.covariance is None:
+            return None, None
+        deviation = np.sqrt(np.diag(self.covariance))
+        weights = deviation**-2.0 / (deviation**-2.0).sum()
+        mean, bands = float(weights @ self.variance), len(weights)
+        squared = self.unit**2
+        if np.mean(((self.variance - mean) / deviation) ** 2) > _BY_CHANCE:
+            return squared * self.variance, squared * deviation
+        error = np.sqrt(max(float(weights @ self.covariance @ weights), 0.0))
+        return np.full(bands, squared * mean), np.full(bands, squared * error)
+
+    def beyond(self, sigma: Array) -> Array:
+        """What the images differ by at the HSI's pixels beyond noise of σ, two standard errors granted."""
+        if self.variance is None or self.covariance is None:
+            return np.zeros(len(sigma))
+        granted = 2.0 * np.sqrt(np.diag(self.covariance))
+        beyond = self.variance - granted - (sigma / self.unit) ** 2
+        return self.unit * np.sqrt(np.maximum(beyond, 0.0) * self.share)
+
+
+def agreement_of(problem: Problem) -> Agreement | None:
+    """The `Agreement` of a problem's two images; None where bands that the MSI sees have no data in the HSI."""
+    P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM.toarray()
+    if problem.hsi_valid is not None and PM[:, ~problem.hsi_valid.any(axis=(0, 1))].any():
+        return None
+    seen = np.concatenate([_coarse(P1, P2, problem.msi), problem.hsi], axis=2)
+    valid = None
+    if problem.hsi_valid is not None or problem.msi_valid is not None:
+        valid = np.ones(seen.shape, bool)
+        bands = problem.msi.shape[2]
+        if problem.msi_valid is not None:
+            valid[:, :, :bands] = _coarse(abs(P1), abs(P2), ~problem.msi_valid) == 0.0
+        if problem.hsi_valid is not None:
+            valid[:, :, bands:] = problem.hsi_valid
+    chosen = np.ones(seen.shape[:2], bool) if valid is None else valid[:, :, valid.any(axis=(0, 1))].all(axis=2)
+    squares = (np.asarray(P.multiply(P).sum(axis=1)).ravel() for P in (P1, P2))
+    # Only whole pixels: what would fill a gap is no measurement.
+    moments = moments_of(seen[chosen][None])
+    return Agreement(moments, float(np.multiply.outer(*squares)[chosen].sum()), PM)
+
+
+def _coarse(P1, P2, image):
+    """P Y, in float64."""
+    rows, columns, bands = image.shape
+    half = (P1 @ image.reshape(rows, -1).astype(np.float64, copy=False)).reshape(-1, columns, bands)
+    whole = P2 @ half.transpose(1, 0, 2).reshape(columns, -1)
+    return whole.reshape(P2.shape[0], P1.shape[0], bands).transpose(1, 0, 2)
+
+
+def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -> ByAgreement:
+    """σ_M² by (2).
+
+    Parameters
+    ----------
+    agreement : Agreement or None
+    sigma : (bands,) array
+        The HSI's noise.
+    E : (bands, signals) array
+        Its signals, orthonormal, in units of the noise.
+    """
+    if agreement is None or agreement.moments.count < _FEWEST:
+        return ByAgreement(None, None)
+    n, PM = agreement.moments.count, agreement.PM
+    second, share = agreement.moments.second / n, agreement.share / n
+    unit = float(np.sqrt(np.diag(second)[: len(PM)].max()))
+    if not (unit > 0.0 and share > 0.0):
+        return ByAgreement(None, None)
+    second = second / unit / unit
+    response = PM * (sigma / unit)  # of pixels in units of the noise
+    identity = np.eye(len(PM))
+    whole = np.hstack([identity, -PM])
+    projected = np.hstack([identity, -(response @ E) @ (E.T / sigma)])
+    both, full, part = (
+        left @ second @ right.T for left, right in ((whole, projected), (whole, whole), (projected, projected))
+    )
+    variance = (np.diag(both) - np.square(response @ E).sum(axis=1)) / share
+    # Of products of normal variates (Isserlis).
+    covariance = (full * part + both * both.T) / (n * share**2)
+    # Without noise rounding is all there is, and a mean of squares may come out below zero.
+    covariance[np.diag_indices_from(covariance)] = np.maximum(np.diag(covariance), (_ROUNDING / share) ** 2)
+    return ByAgreement(variance, covariance, share, unit)
