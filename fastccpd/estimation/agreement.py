@@ -21,15 +21,9 @@ from ..model.problem import Problem
 from ..model.types import Array
 from .moments import Moments, moments_of
 
-# With fewer pixels than this nothing is said.
-_FEWEST = 30
-
-# Bands whose estimates differ by no more than so many times what chance makes of them have one σ.
-_BY_CHANCE = 2.5
-
-
-# Of second moments, as a part of the largest.
-_ROUNDING = 1e-14
+# With fewer pixels nothing is said. Bands whose estimates differ by no more than so many times what chance makes of
+# them have one σ. Second moments are rounded by such a part of the largest.
+_FEWEST, _BY_CHANCE, _ROUNDING = 30, 2.5, 1e-14
 
 
 @dataclass(frozen=True, eq=False)

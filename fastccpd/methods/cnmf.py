@@ -31,7 +31,7 @@ from ._nmf import BLOCK, ByProducts, BySums
 from ._spectral import half_square, robust_maximum
 from ._upsampling import upsampling
 from ._vca import vertices
-from .method import Method, Solution, memory_of_phases, register
+from .method import Compiled, Solution, memory_of_phases, register
 
 # The published number of spectra where the data do not ask for more.
 _SPECTRA = 30
@@ -45,7 +45,7 @@ _UPDATES_OF_ONE_BAND, _FEW_BANDS = 75, 3
 
 @register("cnmf")
 @dataclass(frozen=True, kw_only=True)
-class CNMF(Method):
+class CNMF(Compiled):
     """Coupled non-negative matrix factorisation: unmixing of both images in turn.
 
     P1, P2 and PM may be any operators without negative weights; negative data count as zero.
@@ -91,9 +91,6 @@ class CNMF(Method):
 
     nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
-    takes_gaps: ClassVar[bool] = True
-    uses_kernels: ClassVar[bool] = True
-    same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.rank is not None:

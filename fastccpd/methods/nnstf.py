@@ -40,7 +40,7 @@ from ._separable import SeparableBlur
 from ._spectral import robust_maximum
 from ._threads import thread_map
 from ._tucker_group import PatchData, first_model
-from .method import Method, Solution, memory_of_phases, register
+from .method import Compiled, Solution, memory_of_phases, register
 
 OUTPUTS = ("Z", "X")
 
@@ -56,7 +56,7 @@ _SMOOTH, _RIDGE = 1e-3, 1e-9
 
 @register("nnstf")
 @dataclass(frozen=True, kw_only=True)
-class NNSTF(Method):
+class NNSTF(Compiled):
     """Nonlocal non-negative sparse Tucker models of groups of patches, coupled to both images: inferred.
 
     Neither the text nor the code of the paper was at hand. What stands here is inferred as a whole, from its abstract
@@ -112,9 +112,6 @@ class NNSTF(Method):
 
     nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
-    takes_gaps: ClassVar[bool] = True
-    uses_kernels: ClassVar[bool] = True
-    same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
         ranks = tuple(self.ranks) if np.ndim(self.ranks) else (self.ranks,)
