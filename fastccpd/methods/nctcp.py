@@ -169,7 +169,9 @@ class _ADMM:
         self.mu, self.sweeps, self.changes = options.mu, 0, np.full(3, np.inf)
         self.hsi, self.msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
         self.PM, self.blur = problem.degradation.PM.toarray(), SeparableBlur(problem.degradation)
-        self.Z = self.HT = _spread(self.hsi, self.blur)
+        self.shape = problem.sri_shape
+        self.Z: Array = _spread(self.hsi, self.blur)
+        self.HT = self.Z
 
     def begin(self, pulse):
         options, rng = self.options, self.rng
@@ -186,12 +188,12 @@ class _ADMM:
             for group in self.groups:
                 group.D[order] = _unit(rng.random(group.D.shape))
         self.coverage = patches.coverage()[:, :, None]
-        self.Y = np.zeros(self.Z.shape)
+        self.Y = np.zeros(self.shape)
 
     def advance(self, pulse):
         """One pass over all groups, and the new HT, Z and Y."""
-        HT, many = np.zeros(self.Z.shape), numba.get_num_threads()
-        flat = HT.reshape(-1, HT.shape[2])
+        HT, many = np.zeros(self.shape), numba.get_num_threads()
+        flat = HT.reshape(-1, self.shape[2])
         for start in range(0, len(self.groups), many):
             groups = self.groups[start : start + many]
             # In the order of the groups, whichever is done first: the sum has the same bytes on any number of threads.
@@ -220,8 +222,8 @@ class _ADMM:
 
     def _update(self, group):
         """One pass over a group's factors; the sum of its patches at each of its pixels."""
-        Y, Z, msi = (image.reshape(-1, image.shape[2]) for image in (self.Y, self.Z, self.msi))
-        K = Z.shape[1]
+        K = self.shape[2]
+        Y, Z, msi = self.Y.reshape(-1, K), self.Z.reshape(-1, K), self.msi.reshape(-1, self.msi.shape[2])
         data = np.empty((len(group.pixels), K + msi.shape[1]))
         np.divide(Y[group.pixels], self.mu, out=data[:, :K])
         data[:, :K] += Z[group.pixels]

@@ -166,7 +166,8 @@ class _ADMM:
         self.problem, self.scale, self.options = problem, scale, options
         self.rng, self.map_blocks = rng, map_blocks
         self.shape, self.mu, self.n_iter = problem.sri_shape, options.mu, 0
-        self.Z = None
+        self.Z: Any = None  # until it has begun
+        self.U: Any = None
         self.hsi, self.msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
 
     def begin(self, pulse):
@@ -239,7 +240,7 @@ class _ADMM:
 
     def _project(self):
         """Z on the scenes that explain the MSI and on those that explain the HSI, in turn."""
-        Z, inverse = self.Z.reshape(self.shape), linalg.pinv(self.PM, check_finite=False)
+        Z, inverse = self.Z.reshape(self.shape), np.linalg.pinv(self.PM)
         before = np.inf
         for _ in range(_ROUNDS):
             Z += (self.msi - Z @ self.PM.T) @ inverse.T
