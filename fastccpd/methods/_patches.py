@@ -5,6 +5,8 @@ and one more where the border is not reached, so that every pixel lies in some p
 larger than the image.
 """
 
+from typing import Literal
+
 import numpy as np
 
 from ..model.types import Array
@@ -40,7 +42,7 @@ class Patches:
         The pixels of each place, as numbers in the image row by row; q = size[0]·size[1].
     """
 
-    def __init__(self, shape, size, step=1, order="C"):
+    def __init__(self, shape, size, step=1, order: Literal["C", "F"] = "C"):
         self.shape = I, J = tuple(shape[:2])
         self.size = min(size, I), min(size, J)
         rows, columns = (starts(n, q, step) for n, q in zip((I, J), self.size, strict=True))

@@ -22,16 +22,20 @@ pixel can be summed first: q is found once for each pixel of the group, and x_(3
 [[A, B, C]] both come from the rows of T added up by pixels. No patch of the scene is ever made.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import DTypeLike
 from scipy import linalg
 
 from ..kernels.arrays import readonly
 from ..kernels.patches import gathered_products, greedy_path, scattered_products
 from ..model.checks import as_choice, as_count, as_number, set_fields
+from ..model.types import Array, Callback
 from ._iteration import run_watched
 from ._patches import Patches
 from ._separable import SeparableBlur
@@ -117,6 +121,8 @@ class NCTCP(Method):
     same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
+        if self.scale is not None:
+            set_fields(self, scale=as_number(self.scale, "scale", above=True))
         as_choice(self.start, "start", STARTS)
         as_choice(self.output, "output", OUTPUTS)
         set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
@@ -125,10 +131,10 @@ class NCTCP(Method):
         for name in ("lam", "mu"):
             set_fields(self, **{name: as_number(getattr(self, name), name, above=True)})
         set_fields(self, tol=as_number(self.tol, "tol"))
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None):
+    def solve(
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
+    ) -> Solution:
         scale = self.scale or max(float(problem.hsi.max()), 0.0) or robust_maximum(problem.msi)
         with thread_map() as map_groups:
             admm = _ADMM(problem, scale, self, rng, map_groups)
@@ -136,7 +142,7 @@ class NCTCP(Method):
             outcome = run_watched(admm, callback=callback, **limits)
         return Solution(**vars(outcome), image=admm.image().astype(problem.dtype, copy=False))
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K), R, threads = msi_shape, hsi_shape, self.rank, numba.get_num_threads()
         N, q = I * J, min(self.patch, I) * min(self.patch, J)
         places = max(I - self.patch + 1, 1) * max(J - self.patch + 1, 1)
@@ -163,7 +169,9 @@ class _ADMM:
         self.mu, self.sweeps, self.changes = options.mu, 0, np.full(3, np.inf)
         self.hsi, self.msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
         self.PM, self.blur = problem.degradation.PM.toarray(), SeparableBlur(problem.degradation)
-        self.Z = self.HT = _spread(self.hsi, self.blur)
+        self.shape = problem.sri_shape
+        self.Z: Array = _spread(self.hsi, self.blur)
+        self.HT = self.Z
 
     def begin(self, pulse):
         options, rng = self.options, self.rng
@@ -180,12 +188,12 @@ class _ADMM:
             for group in self.groups:
                 group.D[order] = _unit(rng.random(group.D.shape))
         self.coverage = patches.coverage()[:, :, None]
-        self.Y = np.zeros(self.Z.shape)
+        self.Y = np.zeros(self.shape)
 
     def advance(self, pulse):
         """One pass over all groups, and the new HT, Z and Y."""
-        HT, many = np.zeros(self.Z.shape), numba.get_num_threads()
-        flat = HT.reshape(-1, HT.shape[2])
+        HT, many = np.zeros(self.shape), numba.get_num_threads()
+        flat = HT.reshape(-1, self.shape[2])
         for start in range(0, len(self.groups), many):
             groups = self.groups[start : start + many]
             # In the order of the groups, whichever is done first: the sum has the same bytes on any number of threads.
@@ -214,8 +222,8 @@ class _ADMM:
 
     def _update(self, group):
         """One pass over a group's factors; the sum of its patches at each of its pixels."""
-        Y, Z, msi = (image.reshape(-1, image.shape[2]) for image in (self.Y, self.Z, self.msi))
-        K = Z.shape[1]
+        K = self.shape[2]
+        Y, Z, msi = self.Y.reshape(-1, K), self.Z.reshape(-1, K), self.msi.reshape(-1, self.msi.shape[2])
         data = np.empty((len(group.pixels), K + msi.shape[1]))
         np.divide(Y[group.pixels], self.mu, out=data[:, :K])
         data[:, :K] += Z[group.pixels]
@@ -277,8 +285,11 @@ class _Group:
         return summed @ C.T
 
 
-def similar_path(msi, patches, rng, pulse):
-    """All places of `patches`, in the order of a path from place 0 on that steps to similar patches."""
+def similar_path(msi: Array, patches: Patches, rng: Generator, pulse: Callable[[], None]) -> Array:
+    """All places of `patches`, in the order of a path from place 0 on that steps to similar patches.
+
+    `pulse` is called every few steps.
+    """
     I, _, bands = msi.shape
     (rows, columns), size = patches.grid, np.array(patches.size)
     reach = max(rows, columns) if 2 * _REACH + 1 >= rows else _REACH

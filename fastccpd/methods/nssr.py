@@ -16,15 +16,19 @@ All but the equation for Z and the nonlocal mean goes pixel by pixel, and is don
 result is Z, which is free and goes negative with noise; S D' is not.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import DTypeLike
 from scipy import linalg
 
 from ..kernels.maps import along
 from ..model.checks import as_choice, as_count, as_number, set_fields
+from ..model.types import Callback
 from ._dictionary import learn_dictionary
 from ._iteration import run_watched
 from ._neighbours import nonlocal_weights
@@ -131,7 +135,9 @@ class NSSR(Method):
         if self.scale is not None:
             set_fields(self, scale=as_number(self.scale, "scale", above=True))
 
-    def solve(self, problem, *, rng, callback=None, time_limit=None):
+    def solve(
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
+    ) -> Solution:
         scale = self.scale or robust_maximum(problem.msi, problem.hsi)
         with thread_map() as map_blocks:
             admm = _ADMM(problem, scale, self, rng, map_blocks)
@@ -139,7 +145,7 @@ class NSSR(Method):
             image = admm.image().astype(problem.dtype, copy=False)
         return Solution(**vars(outcome), image=image)
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K), itemsize = msi_shape, hsi_shape, np.dtype(dtype).itemsize
         N, pixels, atoms, count = I * J, I_H * J_H, min(self.rank, I_H * J_H), self.neighbours
         scene, half, blocks = N * K, I_H * J * K, numba.get_num_threads() * _BLOCK * (K + 2 * atoms)
@@ -160,7 +166,8 @@ class _ADMM:
         self.problem, self.scale, self.options = problem, scale, options
         self.rng, self.map_blocks = rng, map_blocks
         self.shape, self.mu, self.n_iter = problem.sri_shape, options.mu, 0
-        self.Z = None
+        self.Z: Any = None  # until it has begun
+        self.U: Any = None
         self.hsi, self.msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
 
     def begin(self, pulse):
@@ -233,7 +240,7 @@ class _ADMM:
 
     def _project(self):
         """Z on the scenes that explain the MSI and on those that explain the HSI, in turn."""
-        Z, inverse = self.Z.reshape(self.shape), linalg.pinv(self.PM, check_finite=False)
+        Z, inverse = self.Z.reshape(self.shape), np.linalg.pinv(self.PM)
         before = np.inf
         for _ in range(_ROUNDS):
             Z += (self.msi - Z @ self.PM.T) @ inverse.T
