@@ -22,8 +22,8 @@ from ..model.types import Array
 from .moments import Moments, moments_of
 
 # With fewer pixels nothing is said. Bands whose estimates differ by no more than so many times what chance makes of
-# them have one σ. Second moments are rounded by such a part of the largest.
-_FEWEST, _BY_CHANCE, _ROUNDING = 30, 2.5, 1e-14
+# them have one σ. So many standard errors are rare. Second moments are rounded by such a part of the largest.
+_FEWEST, _BY_CHANCE, _RARE, _ROUNDING = 30, 2.5, 4.0, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +49,30 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class ByAgreement:
-    """σ_M² of each band by (2), the covariance of these estimates, and s; None where too little is known.
+    """σ_M² of each band by (2), and what (1) says of it; None where too little is known.
 
     Variances are in units of `unit`², for fourth powers of the caller's units may leave the range of a float.
+
+    Attributes
+    ----------
+    variance : (MSI bands,) array or None
+    covariance : (MSI bands, MSI bands) array or None
+        Of these estimates.
+    seen, of_hsi : (MSI bands,) arrays or None
+        The mean square of r, and the part of it that is the HSI's noise.
+    share : float
+        s.
+    count : int
+        The number of pixels.
+    unit : float
     """
 
-    variance: np.ndarray | None
-    covariance: np.ndarray | None
+    variance: np.ndarray | None = None
+    covariance: np.ndarray | None = None
+    seen: np.ndarray | None = None
+    of_hsi: np.ndarray | None = None
     share: float = 1.0
+    count: int = 0
     unit: float = 1.0
 
     def pooled(self) -> tuple[Array | None, Array | None]:
@@ -73,12 +89,12 @@ class ByAgreement:
         return np.full(bands, squared * mean), np.full(bands, squared * error)
 
     def beyond(self, sigma: Array) -> Array:
-        """What the images differ by at the HSI's pixels beyond noise of σ, two standard errors granted."""
-        if self.variance is None or self.covariance is None:
+        """What the images differ by at the HSI's pixels beyond noise of σ, as far as chance does not explain it."""
+        if self.seen is None or self.of_hsi is None:
             return np.zeros(len(sigma))
-        granted = 2.0 * np.sqrt(np.diag(self.covariance))
-        beyond = self.variance - granted - (sigma / self.unit) ** 2
-        return self.unit * np.sqrt(np.maximum(beyond, 0.0) * self.share)
+        expected = self.share * (sigma / self.unit) ** 2 + self.of_hsi
+        granted = _RARE * np.sqrt(2.0 / self.count) * expected + _ROUNDING
+        return self.unit * np.sqrt(np.maximum(self.seen - expected - granted, 0.0))
 
 
 def agreement_of(problem: Problem) -> Agreement | None:
@@ -122,12 +138,12 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
         Its signals, orthonormal, in units of the noise.
     """
     if agreement is None or agreement.moments.count < _FEWEST:
-        return ByAgreement(None, None)
+        return ByAgreement()
     n, PM = agreement.moments.count, agreement.PM
     second, share = agreement.moments.second / n, agreement.share / n
     unit = float(np.sqrt(np.diag(second)[: len(PM)].max()))
     if not (unit > 0.0 and share > 0.0):
-        return ByAgreement(None, None)
+        return ByAgreement()
     second = second / unit / unit
     response = PM * (sigma / unit)  # of pixels in units of the noise
     identity = np.eye(len(PM))
@@ -141,4 +157,5 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     covariance = (full * part + both * both.T) / (n * share**2)
     # Without noise rounding is all there is, and a mean of squares may come out below zero.
     covariance[np.diag_indices_from(covariance)] = np.maximum(np.diag(covariance), (_ROUNDING / share) ** 2)
-    return ByAgreement(variance, covariance, share, unit)
+    of_hsi = np.square(response).sum(axis=1)
+    return ByAgreement(variance, covariance, np.diag(full), of_hsi, share, n, unit)

@@ -127,14 +127,14 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
     spectrum = spectrum_of(moments.second, max(moments.count, 1), hsi_floored)
     alone, above = _of_few_bands(problem.msi, problem.msi_valid)
     by_both = variance_by_agreement(agreement_of(problem), hsi_floored, spectrum.vectors[:, : spectrum.signals])
-    known = None if msi is None else np.asarray(msi, dtype=np.float64)
-    msi = _settled(alone, above, by_both) if known is None else known
+    beyond = by_both.beyond(above)
+    msi = np.asarray(_settled(alone, above, by_both, beyond) if msi is None else msi, dtype=np.float64)
     return Noise(
         hsi=hsi,
         msi=msi,
         hsi_floored=hsi_floored,
         msi_floored=_floored(msi, problem.msi),
-        disagreement=by_both.beyond(above if known is None else known),
+        disagreement=beyond,
         moments=moments,
         differences=difference_moments(problem.hsi, problem.hsi_valid),
         spectrum=spectrum,
@@ -142,14 +142,17 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
     )
 
 
-def _settled(alone, above, by_both):
+def _settled(alone, above, by_both, beyond):
     """σ of the MSI: by its own differences where the HSI does not contradict, else by what the two images show.
 
-    `above` bounds it in any case: what the images disagree about beyond that is no noise.
+    `above` bounds it in any case: what the images disagree about beyond that is no noise. Where there is any of it, the
+    operators are not those of the images, all that they say of noise is void, and the bound is what is left.
     """
     variance, deviation = by_both.pooled()
-    if variance is None:
+    if variance is None or deviation is None:
         return alone
+    if beyond.any():
+        return above
     contradicted = np.abs(alone**2 - variance) > _CONTRADICTION * deviation
     # A σ that is too small would have noise taken for signal: the upper end of what is likely.
     likely = np.minimum(np.maximum(variance + deviation, 0.0), above**2)
