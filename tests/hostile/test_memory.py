@@ -40,7 +40,7 @@ def case(n, K, bands):
 
 warnings.simplefilter("ignore")
 method, n, K, bands = sys.argv[1], *map(int, sys.argv[2:])
-brief = {"max_iter": 2} if method in ("nn-ccpd-nls", "uc-ccpd-nls", "stereo", "hysure", "cbtd-apg") else {}
+brief = {"max_iter": 2} if "max_iter" in fastccpd.methods.get(method).option_names() else {}
 few = {} if method == "tv-maps" else {"rank": 3}
 with jit.sharing_all_work():  # loads what is loaded once, twins for several threads too
     fastccpd.fuse(*case(32, 16, 4), method=method, **brief, **few)
@@ -59,10 +59,12 @@ print(memory("VmHWM") - before, fastccpd.memory_needed(*images[:2], method=metho
 def test_the_estimate_bounds_the_memory_of_a_process(method):
     sizes = ("512", "200", "8") if method in IN_PHASES else ("256", "100", "8")
     command = [sys.executable, "-c", CHILD, method, *sizes]
-    for _ in range(2):  # the first one compiles kernels, which takes far more
+    for _ in range(2):  # the first one may compile kernels, which takes far more
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
-    peak, estimate = map(int, done.stdout.split())
+        peak, estimate = map(int, done.stdout.split())
+        if peak <= estimate + COUNTING:
+            break
     assert peak <= estimate + COUNTING
     assert estimate <= 1.5 * peak + COUNTING
 
