@@ -56,11 +56,11 @@ def _without_failed_logs():
 
 def _without_lines_of_libtiff():
     """On a full disk libtiff prints to stderr, past GDAL and its log; what matters of it is raised anyway."""
-    libraries = [library for library in map(_opened, _loaded("libtiff")) if hasattr(library, "TIFFSetErrorHandler")]
-    if not libraries:
+    found = (getattr(_opened(path), "TIFFSetErrorHandler", None) for path in _loaded("libtiff"))
+    setters = [setter for setter in found if setter is not None]
+    if not setters:
         # The stream is the whole process's: where other threads might use it, it is left alone.
         return _without_stderr() if threading.active_count() == 1 else lambda: None
-    setters = [library.TIFFSetErrorHandler for library in libraries]
     for setter in setters:
         setter.argtypes, setter.restype = [ctypes.c_void_p], ctypes.c_void_p
     before = [setter(None) for setter in setters]

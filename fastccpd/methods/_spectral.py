@@ -53,10 +53,23 @@ def spectra(maps, basis):
 def products(X, Y):
     """X @ Y for X of many rows, some at a time: no signal is heard within one product."""
     out = np.empty((len(X), Y.shape[1]), np.result_type(X, Y))
-    step = max(1, _AT_ONCE // Y.shape[1])
-    for start in range(0, len(X), step):
-        np.matmul(X[start : start + step], Y, out=out[start : start + step])
+    for rows in _pieces(out):
+        np.matmul(X[rows], Y, out=out[rows])
     return out
+
+
+def products_of_slices(X, cube):
+    """X @ each slice of `cube` along its first axis, some at a time."""
+    out = np.empty((len(cube), len(X), cube.shape[2]), np.result_type(X, cube))
+    for slices in _pieces(out):
+        np.matmul(X, cube[slices], out=out[slices])
+    return out
+
+
+def _pieces(array):
+    """Slices of the first axis that hold a moderate number of values each."""
+    step = max(1, _AT_ONCE // array[0].size)
+    return (slice(start, start + step) for start in range(0, len(array), step))
 
 
 def half_square(model, data):

@@ -21,7 +21,7 @@ from scipy import linalg
 
 from ..model.checks import as_count, as_number, set_fields
 from ._iteration import finished
-from ._spectral import half_square, leading_vectors, products
+from ._spectral import half_square, leading_vectors, products, products_of_slices
 from .method import Method, memory_of_phases, register
 
 
@@ -125,9 +125,9 @@ def multiply(A, B, C, cube):
     modes = sorted((0, 1, 2), key=lambda mode: len((A, B, C)[mode]) / cube.shape[mode])
     for mode in modes:
         if mode == 0:
-            cube = (A @ cube.reshape(len(cube), -1)).reshape(len(A), *cube.shape[1:])
+            cube = products(A, cube.reshape(len(cube), -1)).reshape(len(A), *cube.shape[1:])
         elif mode == 1:
-            cube = B @ cube
+            cube = products_of_slices(B, cube)
         else:
             cube = products(cube.reshape(-1, cube.shape[2]), C.T).reshape(*cube.shape[:2], len(C))
     return cube

@@ -88,6 +88,8 @@ def test_the_command_line_leaves_nothing_behind(monkeypatch, tmp_path, capsys):
     output = tmp_path / "f.npz"
     command = ["fuse", hsi, msi, "-o", str(output), "--srf", "landsat", "--method", "nn-ccpd-nls", "--rank", "3"]
     command += ["--max-iter", "3", "--quiet"]
+    assert main(command) in (0, 4)  # kernels are compiled, which asks for arrays of its own
+    output.unlink()
     for k in itertools.islice(places(), 100):
         with failing(monkeypatch, k) as asked:
             code = main(command)

@@ -34,18 +34,17 @@ def memory(field):
 def case(n, K, bands):
     rng, P = np.random.default_rng(0), gaussian((n, n), 4)[0]
     PM = response_from_groups(np.array_split(np.arange(K), bands), K)
-    # More materials than the MSI has bands: the most maps that there can be, which no shape can tell.
-    spectra = 0.1 + rng.random((K, 12))
-    maps = np.kron(rng.random((n // 8, n // 8, 12)), np.ones((8, 8, 1)))
-    seen = np.stack([P @ maps[:, :, r] @ P.T for r in range(12)], axis=2)
+    # More materials than there can be maps, which no shape can tell.
+    spectra = 0.1 + rng.random((K, 36))
+    maps = np.kron(rng.random((n // 8, n // 8, 36)), np.ones((8, 8, 1)))
+    seen = np.stack([P @ maps[:, :, r] @ P.T for r in range(36)], axis=2)
     hsi, msi = seen @ spectra.T, maps @ (PM @ spectra).T
-    return hsi + 0.01 * rng.standard_normal(hsi.shape), msi, fastccpd.Degradation(P, P, PM)
+    return hsi + 0.001 * rng.standard_normal(hsi.shape), msi, fastccpd.Degradation(P, P, PM)
 
 warnings.simplefilter("ignore")
 method, n, K, bands = sys.argv[1], *map(int, sys.argv[2:])
-iterative = "nn-ccpd-nls", "uc-ccpd-nls", "stereo", "hysure", "cbtd-apg", "cnmf", "ltmr", "nn-btd-mu", "nnstf"
-brief = {"max_iter": 2} if method in iterative else {}
-few = {"rank": 3} if "rank" in fastccpd.methods.get(method).option_names() else {}
+brief = {"max_iter": 2} if "max_iter" in fastccpd.methods.get(method).option_names() else {}
+few = {} if method == "tv-maps" else {"rank": 3}
 with jit.sharing_all_work():  # loads what is loaded once, twins for several threads too
     fastccpd.fuse(*case(32, 16, 4), method=method, **brief, **few)
 images = case(n, K, bands)
@@ -64,10 +63,12 @@ def test_the_estimate_bounds_the_memory_of_a_process(method):
     sizes = ("512", "200", "8") if method in IN_PHASES else ("256", "100", "8")
     sizes = ("128", "100", "8") if method in IN_GROUPS else sizes
     command = [sys.executable, "-c", CHILD, method, *sizes]
-    for _ in range(2):  # the first one compiles kernels, which takes far more
+    for _ in range(2):  # the first one may compile kernels, which takes far more
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
-    peak, estimate = map(int, done.stdout.split())
+        peak, estimate = map(int, done.stdout.split())
+        if peak <= estimate + COUNTING:
+            break
     assert peak <= estimate + COUNTING
     assert estimate <= 1.5 * peak + COUNTING
 
