@@ -128,12 +128,12 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
     alone, above = _of_few_bands(problem.msi, problem.msi_valid)
     by_both = variance_by_agreement(agreement_of(problem), hsi_floored, spectrum.vectors[:, : spectrum.signals])
     known = None if msi is None else np.asarray(msi, dtype=np.float64)
-    msi = _settled(alone, above, by_both) if known is None else known
+    found = _settled(alone, above, by_both) if known is None else known
     return Noise(
         hsi=hsi,
-        msi=msi,
+        msi=found,
         hsi_floored=hsi_floored,
-        msi_floored=_floored(msi, problem.msi),
+        msi_floored=_floored(found, problem.msi),
         disagreement=by_both.beyond(above if known is None else known),
         moments=moments,
         differences=difference_moments(problem.hsi, problem.hsi_valid),
