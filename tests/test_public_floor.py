@@ -25,11 +25,7 @@ def functions_of(module):
 # Modules whose hints are still to come.
 WITHOUT_HINTS = {
     "fastccpd.imaging.formulas",
-    "fastccpd.methods.b_scott",
     "fastccpd.methods.cbtd_apg",
-    "fastccpd.methods.fuse_sylvester",
-    "fastccpd.methods.hysure",
-    "fastccpd.methods.scott",
     "fastccpd.methods.stereo",
 }
 

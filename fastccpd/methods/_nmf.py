@@ -59,12 +59,14 @@ class BySums:
     def cost(self):
         if self._cost is None:
             # An update of one factor leaves what was made of the other.
-            known = [pair for pair in ((self._with_W, self.A), (self._with_A, self.W)) if pair[0] is not None]
+            pairs = (self._with_W, self.A), (self._with_A, self.W)
+            known, cost = [(sums, factor) for sums, factor in pairs if sums is not None], 0.0
             if known:
                 (products, gram), factor = known[0]
-                self._cost = self._power - 2.0 * np.vdot(products, factor) + np.vdot(factor @ gram, factor)
-            if not known or self._cost <= _SUMS_SUFFICE * self._power:
-                self._cost = 2.0 * half_square(self.A @ self.W.T, self.X)
+                cost = self._power - 2.0 * np.vdot(products, factor) + np.vdot(factor @ gram, factor)
+            if not known or cost <= _SUMS_SUFFICE * self._power:
+                cost = 2.0 * half_square(self.A @ self.W.T, self.X)
+            self._cost = cost
         return self._cost
 
     def take_back(self, W, A, cost):

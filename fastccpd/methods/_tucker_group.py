@@ -79,7 +79,8 @@ class PatchData:
     def correlate(self, M: Array) -> Array:
         """Σ T M over patches and their pixels, (K, r3)."""
         coefficients = self.coefficients(M)
-        return sum(values.T @ coefficients[rows] for rows, values in self._blocks())
+        nothing = np.zeros((self._spectra.shape[1], M.shape[2]))
+        return sum((values.T @ coefficients[rows] for rows, values in self._blocks()), nothing)
 
     def add_model(self, M: Array, W: Array, total: Array) -> None:
         """Add the model M ×3 W of each patch to an image (I, J, K)."""

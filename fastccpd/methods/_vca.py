@@ -54,7 +54,7 @@ def vertices(pixels, count, *, threshold=None, runs=20, rng=None):
         projected, candidates = _projective(pixels, count)
     else:
         projected, candidates = _affine(pixels, count)
-    best, largest = None, -np.inf
+    best, largest = np.zeros((pixels.shape[1], 0)), -np.inf
     for _ in range(runs):
         found, taken = [], np.eye(count)[:, -1:]
         while len(found) < count:
@@ -64,7 +64,7 @@ def vertices(pixels, count, *, threshold=None, runs=20, rng=None):
             taken, _ = np.linalg.qr(projected[found].T)
         E = candidates(found)
         volume = np.linalg.slogdet(E.T @ E)[1]
-        if best is None or volume > largest:
+        if not best.size or volume > largest:
             best, largest = E, volume
     return best
 

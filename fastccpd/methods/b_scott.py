@@ -6,15 +6,19 @@ block's bands: W = W_H T, with T the least-squares solution of (PM W_H) T = W~.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..model.checks import as_count, set_fields
+from ..model.types import Callback
 from ._iteration import finished
 from ._spectral import half_square, leading_vectors
-from .method import Method, register
+from .method import Method, Solution, register
 from .scott import check_rank, multilinear_rank, multiply
 
 
@@ -46,17 +50,15 @@ class BSCOTT(Method):
     blocks: int | tuple[int, int] = (4, 4)
 
     def __post_init__(self):
-        set_fields(self, rank=multilinear_rank(self.rank))
-        blocks = (self.blocks,) * 2 if np.ndim(self.blocks) == 0 else tuple(self.blocks)
-        if len(blocks) != 2:
-            raise ValueError(f"blocks: got {len(blocks)} numbers; one, or two for rows and columns, are needed")
-        set_fields(self, blocks=tuple(as_count(n, f"blocks[{axis}]") for axis, n in enumerate(blocks)))
+        set_fields(self, rank=multilinear_rank(self.rank), blocks=_per_axis(self.blocks))
 
-    def solve(self, problem, *, rng=None, callback=None, time_limit=None):
+    def solve(
+        self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
+    ) -> Solution:
         began = time.perf_counter()
-        degradation = problem.degradation
+        degradation, blocks = problem.degradation, _per_axis(self.blocks)
         row_cuts, column_cuts = (
-            _cuts(axis, n, problem.hsi.shape[axis], problem.msi.shape[axis]) for axis, n in enumerate(self.blocks)
+            _cuts(axis, n, problem.hsi.shape[axis], problem.msi.shape[axis]) for axis, n in enumerate(blocks)
         )
         self._check_rank(problem, row_cuts, column_cuts)
         image = np.empty(problem.sri_shape, problem.dtype)
@@ -76,7 +78,7 @@ class BSCOTT(Method):
     def _block(self, hsi, msi, PM):
         """G ×1 U ×2 V and W of one block."""
         (I, J, K_M), K = msi.shape, hsi.shape[2]
-        R1, R2, R3 = self.rank
+        R1, R2, R3 = multilinear_rank(self.rank)
         U, _ = leading_vectors(msi.reshape(I, -1), R1)
         V, _ = leading_vectors(msi.transpose(1, 0, 2).reshape(J, -1), R2)
         W_M, _ = leading_vectors(msi.reshape(-1, K_M).T, R3)
@@ -90,14 +92,22 @@ class BSCOTT(Method):
 
         I, J, K_M = smallest(row_cuts, 1), smallest(column_cuts, 1), problem.msi.shape[2]
         pixels = smallest(row_cuts, 0) * smallest(column_cuts, 0)
-        check_rank(self.rank, (min(I, J * K_M), min(J, I * K_M), min(K_M, pixels)))
+        check_rank(multilinear_rank(self.rank), (min(I, J * K_M), min(J, I * K_M), min(K_M, pixels)))
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
-        n_rows, n_columns = self.blocks
+        n_rows, n_columns = _per_axis(self.blocks)
         rows, columns = I // n_rows + 2 * I // I_H, J // n_columns + 2 * J // J_H
         block = rows * columns * (K + 4 * K_M) + 2 * K * K
         return np.dtype(dtype).itemsize * I * J * K + 8 * (2 * I_H * J_H * K + block)
+
+
+def _per_axis(blocks):
+    """`blocks` as (n_rows, n_columns), one number standing for both."""
+    blocks = (blocks,) * 2 if np.ndim(blocks) == 0 else tuple(blocks)
+    if len(blocks) != 2:
+        raise ValueError(f"blocks: got {len(blocks)} numbers; one, or two for rows and columns, are needed")
+    return tuple(as_count(n, f"blocks[{axis}]") for axis, n in enumerate(blocks))
 
 
 def _cuts(axis, parts, coarse, fine):

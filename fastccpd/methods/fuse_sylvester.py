@@ -23,18 +23,21 @@ neither image sees follows what they see by the correlations in Π. On Indian Pi
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import fft, linalg
 
 from ..model.checks import as_choice, as_count, as_number, set_fields
+from ..model.types import Callback
 from ._circular import circular_blur
 from ._iteration import finished
 from ._spectral import as_scale, check_dimension, components, half_square, leading_vectors, robust_maximum, spectra
 from ._upsampling import upsampling
-from .method import Method, memory_of_phases, register
+from .method import Method, Solution, memory_of_phases, register
 
 PRIORS = ("gaussian", "ml")
 
@@ -95,11 +98,13 @@ class FUSESylvester(Method):
         set_fields(self, precision=as_number(self.precision, "precision", above=True))
         set_fields(self, scale=as_scale(self.scale))
 
-    def solve(self, problem, *, rng=None, callback=None, time_limit=None):
+    def solve(
+        self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
+    ) -> Solution:
         began = time.perf_counter()
+        I_H, J_H, K = problem.hsi.shape
         blur = circular_blur(problem.degradation)
         check_dimension(self.rank, problem.hsi)
-        I_H, J_H, K = problem.hsi.shape
         hsi, msi = (np.asarray(image, dtype=np.float64) for image in (problem.hsi, problem.msi))
         P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
 
@@ -136,7 +141,7 @@ class FUSESylvester(Method):
         whole = len(strength) == len(variances) and strength[-1] > _SEEN * strength[0]
         return np.zeros_like(variances) if whole else _VANISHING * variances[0] / variances
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K), L, itemsize = msi_shape, hsi_shape, self.rank, np.dtype(dtype).itemsize
         hsi, msi, fine, coarse = I_H * J_H * K, I * J * K_M, I * J, I_H * J_H
         copies = 0 if itemsize == 8 else hsi + msi
@@ -162,4 +167,4 @@ def _solved(data, h, t, power, blur):
     coarse -= _aliased(blur.transfer * fine, blur.ratio)
     coarse /= power + t
     fine += np.conj(blur.transfer) * np.tile(coarse, blur.ratio)
-    return fft.ifft2(fine, overwrite_x=True).real
+    return np.real(np.asarray(fft.ifft2(fine, overwrite_x=True)))

@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -121,7 +121,8 @@ class GSA(Method):
                 "those of least norm",
                 stacklevel=4,
             )
-        return linalg.lstsq(bands, target, cond=max(bands.shape) * np.finfo(np.float64).eps)[0]
+        # Every one of its drivers returns a tuple.
+        return cast(tuple, linalg.lstsq(bands, target, cond=max(bands.shape) * np.finfo(np.float64).eps))[0]
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape

@@ -19,13 +19,16 @@ together are P1 and P2. An iteration so takes one real FFT forwards and one back
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import fft, linalg
 
 from ..model.checks import as_choice, as_count, as_number, set_fields
+from ..model.types import Callback
 from ._circular import circular_blur
 from ._iteration import run
 from ._spectral import as_scale, check_dimension, components, half_square, leading_vectors, robust_maximum, spectra
@@ -93,7 +96,9 @@ class HySure(Method):
         set_fields(self, rank=as_count(self.rank, "rank"), max_iter=max_iter)
         set_fields(self, scale=as_scale(self.scale))
 
-    def solve(self, problem, *, rng=None, callback=None, time_limit=None):
+    def solve(
+        self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
+    ) -> Solution:
         began = time.perf_counter()
         blur = circular_blur(problem.degradation)
         check_dimension(self.rank, problem.hsi)
@@ -107,7 +112,7 @@ class HySure(Method):
         image = spectra(X.astype(problem.dtype, copy=False), (E * scale).astype(problem.dtype))
         return Solution(**vars(outcome), image=image)
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         p, hsi, msi = self.rank, I_H * J_H * K, I * J * K_M
         maps, coarse = p * I * J, p * I_H * J_H
@@ -189,7 +194,7 @@ class _ADMM:
         change = fft.rfft2(self.rhs, overwrite_x=True)
         change *= self.inverse
         self.fourier_X += change
-        self.X = fft.irfft2(self.fourier_X, s=(I, J))
+        self.X = np.asarray(fft.irfft2(self.fourier_X, s=(I, J)))
         for n in range(p):
             self.seen[n] = (self.P2 @ (self.P1 @ self.X[n]).T).T
 

@@ -149,7 +149,7 @@ class LTMR(Method):
 class ADMM:
     """The iteration, in data divided by `scale`; `C` are the maps, `image` gives D C."""
 
-    def __init__(self, problem: Problem, options: LTMR, rng: Generator | None, labels: Array | None = None):
+    def __init__(self, problem: Problem, options: LTMR, rng: Generator, labels: Array | None = None):
         self.options, self.rng, self.labels, self.tau = options, rng, labels, 0.5 * options.eta / options.mu
         self.scale = options.scale or robust_maximum(problem.hsi, problem.msi, quantile=_NEARLY_ALL)
         hsi, self.msi = (np.divide(image, self.scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
@@ -248,13 +248,13 @@ def k_means(points: Array, clusters: int, rng: Generator, pulse: Pulse) -> Array
     n = len(points)
     if clusters >= n:
         return np.arange(n)
-    centres, labels = points[rng.choice(n, clusters, replace=False)], None
+    centres, labels = points[rng.choice(n, clusters, replace=False)], np.zeros(0, np.intp)
     for _ in range(_SWEEPS):
         pulse()
         distances = points @ (-2.0 * centres.T)
         distances += np.einsum("km,km->k", centres, centres)
         nearest = distances.argmin(axis=1)
-        if labels is not None and np.array_equal(nearest, labels):
+        if np.array_equal(nearest, labels):
             break
         # Clusters that lost all points vanish.
         _, labels = np.unique(nearest, return_inverse=True)

@@ -123,7 +123,7 @@ class NNBTDMU(Method):
 
     def __post_init__(self):
         set_fields(self, rank=as_count(self.rank, "rank"))
-        if np.ndim(self.map_rank) == 0:
+        if isinstance(self.map_rank, int) or np.ndim(self.map_rank) == 0:
             set_fields(self, map_rank=as_count(self.map_rank, "map_rank"))
         else:
             each = tuple(as_count(L, f"map_rank[{r}]") for r, L in enumerate(self.map_rank))

@@ -186,12 +186,12 @@ class _Rounds:
     def advance(self, pulse):
         """A sweep of each group, then Z and X; the image before is overwritten once the sweeps are done."""
         self._sweep(_STEPS, pulse)
-        Z, self.X = self.image, None
+        Z, self.X = self.image, np.zeros((0, 0, 0))
         Z.fill(0.0)
         for data, model in self.groups:
             data.add_model(model.model_coefficients(), model.W, Z)
         Z /= self.patches.coverage()[:, :, None]
-        self.left = None
+        self.left = ()
         self.left = self.step.residuals(Z)
         self.X = self.step(Z, *self.left)
         if self.options.output == "X":

@@ -14,15 +14,24 @@ are zero, and those entries of the core are seen by neither image. They are set 
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import linalg
 
 from ..model.checks import as_count, as_number, set_fields
+from ..model.types import Array, Callback
 from ._iteration import finished
+<<<<<<< HEAD
 from ._spectral import half_square, leading_vectors, products, products_of_slices
 from .method import Method, memory_of_phases, register
+=======
+from ._spectral import half_square, leading_vectors, products
+from .method import Method, Solution, memory_of_phases, register
+>>>>>>> types
 
 
 @register("scott")
@@ -57,11 +66,13 @@ class SCOTT(Method):
         set_fields(self, rank=multilinear_rank(self.rank))
         set_fields(self, rtol=as_number(self.rtol, "rtol"))
 
-    def solve(self, problem, *, rng=None, callback=None, time_limit=None):
+    def solve(
+        self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
+    ) -> Solution:
         began = time.perf_counter()
         (I, J, K_M), (I_H, J_H, K) = problem.msi.shape, problem.hsi.shape
-        check_rank(self.rank, (min(I, J * K_M), min(J, I * K_M), min(K, I_H * J_H)))
-        R1, R2, R3 = self.rank
+        R1, R2, R3 = rank = multilinear_rank(self.rank)
+        check_rank(rank, (min(I, J * K_M), min(J, I * K_M), min(K, I_H * J_H)))
         hsi, msi = (np.asarray(image, dtype=np.float64) for image in (problem.hsi, problem.msi))
         U, _ = leading_vectors(msi.reshape(I, -1), R1)
         V, _ = leading_vectors(msi.transpose(1, 0, 2).reshape(J, -1), R2)
@@ -86,41 +97,42 @@ class SCOTT(Method):
         core /= denominator
 
         cost = half_square(multiply(U_H, V_H, W, core), hsi) + half_square(multiply(U, V, W_M, core), msi)
-        image = multiply(*(factor.astype(problem.dtype) for factor in (U, V, W)), core.astype(problem.dtype))
+        image = multiply(*(part.astype(problem.dtype) for part in (U, V, W, core)))
         return finished(image, cost, began, callback)
 
-    def memory_needed(self, hsi_shape, msi_shape, dtype):
+    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
-        R1, R2, R3 = self.rank
+        R1, R2, R3 = rank = multilinear_rank(self.rank)
         hsi, msi, core, itemsize = I_H * J_H * K, I * J * K_M, R1 * R2 * R3, np.dtype(dtype).itemsize
         kept = 3 * core + 2 * (I * R1 + J * R2 + K * R3) + I_H * R1 + J_H * R2 + K_M * R3
         kept += 0 if itemsize == 8 else hsi + msi
         subspaces = max(msi + 2 * J * J, 2 * I * I, 2 * K * K)
         misfits = max(
-            2 * image + _largest_product(shape, self.rank) for image, shape in ((msi, msi_shape), (hsi, hsi_shape))
+            2 * image + _largest_product(shape, rank) for image, shape in ((msi, msi_shape), (hsi, hsi_shape))
         )
-        rendering = itemsize * (I * J * K + _largest_product((I, J, K), self.rank) + core)
+        rendering = itemsize * (I * J * K + _largest_product((I, J, K), rank) + core)
         return 8 * kept + memory_of_phases(8 * subspaces, 8 * misfits, rendering) + (1 << 16)
 
 
-def multilinear_rank(rank):
+def multilinear_rank(rank: Any) -> tuple[int, int, int]:
     """`rank` as (R1, R2, R3), one number standing for all three."""
     if np.ndim(rank) == 0:
-        return (as_count(rank, "rank"),) * 3
-    ranks = tuple(as_count(r, f"rank[{n}]") for n, r in enumerate(rank))
+        count = as_count(rank, "rank")
+        return count, count, count
+    ranks = [as_count(r, f"rank[{n}]") for n, r in enumerate(rank)]
     if len(ranks) != 3:
         raise ValueError(f"rank: got {len(ranks)} numbers; one, or three for rows, columns and bands, are needed")
-    return ranks
+    return ranks[0], ranks[1], ranks[2]
 
 
-def check_rank(rank, most):
+def check_rank(rank: Sequence[int], most: Sequence[int]) -> None:
     """Refuse a multilinear rank beyond what the unfoldings have."""
     for axis, got, limit in zip(("rows", "columns", "bands"), rank, most, strict=True):
         if got > limit:
             raise ValueError(f"rank: got {got} over the {axis}; at most {limit} is possible with these images")
 
 
-def multiply(A, B, C, cube):
+def multiply(A: Array, B: Array, C: Array, cube: Array) -> Array:
     """cube ×1 A ×2 B ×3 C, the mode that grows most last and the one that shrinks most first."""
     modes = sorted((0, 1, 2), key=lambda mode: len((A, B, C)[mode]) / cube.shape[mode])
     for mode in modes:

@@ -78,7 +78,8 @@ def score_method(
     """
     options = {} if options is None else dict(options)
     call = _caller(method, options)
-    about = _about(method, name, package, version) | {"tuned": bool(tuned)}
+    about: dict[str, Any] = _about(method, name, package, version)
+    about["tuned"] = bool(tuned)
     about["options"] = as_read(method.options() if isinstance(method, methods.Method) else options)
     levels = list(snr) if isinstance(snr, Iterable) else [snr]
     places = [scene] if isinstance(scene, str | scenes.Scene) else list(scene)

@@ -44,7 +44,7 @@ def case(n, K, bands):
 warnings.simplefilter("ignore")
 method, n, K, bands = sys.argv[1], *map(int, sys.argv[2:])
 brief = {"max_iter": 2} if "max_iter" in fastccpd.methods.get(method).option_names() else {}
-few = {} if method == "tv-maps" else {"rank": 3}
+few = {"rank": 3} if "rank" in fastccpd.methods.get(method).option_names() else {}
 with jit.sharing_all_work():  # loads what is loaded once, twins for several threads too
     fastccpd.fuse(*case(32, 16, 4), method=method, **brief, **few)
 images = case(n, K, bands)
