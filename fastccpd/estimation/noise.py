@@ -127,24 +127,14 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
     spectrum = spectrum_of(moments.second, max(moments.count, 1), hsi_floored)
     alone, above = _of_few_bands(problem.msi, problem.msi_valid)
     by_both = variance_by_agreement(agreement_of(problem), hsi_floored, spectrum.vectors[:, : spectrum.signals])
-<<<<<<< HEAD
     beyond = by_both.beyond(above)
-    msi = np.asarray(_settled(alone, above, by_both, beyond) if msi is None else msi, dtype=np.float64)
-=======
-    known = None if msi is None else np.asarray(msi, dtype=np.float64)
-    found = _settled(alone, above, by_both) if known is None else known
->>>>>>> types
+    found = np.asarray(_settled(alone, above, by_both, beyond) if msi is None else msi, dtype=np.float64)
     return Noise(
         hsi=hsi,
         msi=found,
         hsi_floored=hsi_floored,
-<<<<<<< HEAD
-        msi_floored=_floored(msi, problem.msi),
-        disagreement=beyond,
-=======
         msi_floored=_floored(found, problem.msi),
-        disagreement=by_both.beyond(above if known is None else known),
->>>>>>> types
+        disagreement=beyond,
         moments=moments,
         differences=difference_moments(problem.hsi, problem.hsi_valid),
         spectrum=spectrum,

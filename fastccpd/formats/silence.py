@@ -56,15 +56,9 @@ def _without_failed_logs():
 
 def _without_lines_of_libtiff():
     """On a full disk libtiff prints to stderr, past GDAL and its log; what matters of it is raised anyway."""
-<<<<<<< HEAD
     found = (getattr(_opened(path), "TIFFSetErrorHandler", None) for path in _loaded("libtiff"))
     setters = [setter for setter in found if setter is not None]
     if not setters:
-=======
-    opened = [library for library in map(_opened, _loaded("libtiff")) if library is not None]
-    libraries = [library for library in opened if hasattr(library, "TIFFSetErrorHandler")]
-    if not libraries:
->>>>>>> types
         # The stream is the whole process's: where other threads might use it, it is left alone.
         return _without_stderr() if threading.active_count() == 1 else lambda: None
     for setter in setters:

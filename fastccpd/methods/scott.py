@@ -25,13 +25,8 @@ from scipy import linalg
 from ..model.checks import as_count, as_number, set_fields
 from ..model.types import Array, Callback
 from ._iteration import finished
-<<<<<<< HEAD
 from ._spectral import half_square, leading_vectors, products, products_of_slices
-from .method import Method, memory_of_phases, register
-=======
-from ._spectral import half_square, leading_vectors, products
 from .method import Method, Solution, memory_of_phases, register
->>>>>>> types
 
 
 @register("scott")
