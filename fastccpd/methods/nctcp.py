@@ -56,6 +56,9 @@ _GROWTH = 1.01
 # No end before so many sweeps.
 _LEAST_SWEEPS = 3
 
+# Operators of extreme weights may overflow, which shows in the result: no warning is due.
+_QUIET = np.errstate(over="ignore", invalid="ignore")
+
 
 @register("nctcp")
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +266,7 @@ class _Group:
         self.D = PM @ self.C
         self.F = np.zeros_like(self.D)
 
+    @_QUIET
     def update(self, data, mu, weight, PM, response):
         """A, B, C, D, F in turn, for pixels (u, K + K_M) of x and y side by side; the patches' sum at each pixel.
 
@@ -326,6 +330,9 @@ def _gathered(q, index, factor):
 
 def _eigh(gram):
     """Eigenvalues, zero where they are rounding, their pseudo-inverses, and eigenvectors."""
+    if not np.isfinite(gram).all():  # LAPACK would raise; what is not finite shows in the result
+        nothing = np.full(len(gram), np.nan)
+        return nothing, nothing, np.eye(len(gram))
     values, vectors = np.linalg.eigh(gram)
     present = values > len(gram) * np.finfo(np.float64).eps * values[-1]
     return np.where(present, values, 0.0), np.divide(1.0, values, out=np.zeros_like(values), where=present), vectors

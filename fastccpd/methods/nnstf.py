@@ -256,6 +256,8 @@ class _ImageStep:
 
 def _inverse_of_blur(P):
     """(P'P + 1e-3 D'D + 1e-9)⁻¹ P', D second differences."""
-    D = np.diff(np.eye(P.shape[1]), n=2, axis=0)
-    normal = (P.T @ P).toarray() + _SMOOTH * (D.T @ D) + _RIDGE * np.eye(P.shape[1])
-    return linalg.solve(normal, P.toarray().T, assume_a="pos")
+    dense, D = P.toarray(), np.diff(np.eye(P.shape[1]), n=2, axis=0)
+    unit = np.abs(dense.sum(axis=1)).max() or 1.0  # the smoothness is for weights that sum to one
+    dense = dense / unit
+    normal = dense.T @ dense + _SMOOTH * (D.T @ D) + _RIDGE * np.eye(P.shape[1])
+    return linalg.solve(normal, dense.T, assume_a="pos") / unit

@@ -117,12 +117,13 @@ def check_a_masked_band_costs_no_more_than_a_removed_one(method):
         weights = degradation.PM.toarray()[:, kept]
         removed = Degradation(degradation.P1, degradation.P2, weights / weights.sum(axis=1, keepdims=True))
         alone = fuse(hsi[:, :, kept], msi, removed, method=method).sri
-        masked = fuse(hsi, msi, degradation, method=method, hsi_valid=kept).sri
-        expected, found = (metrics.rsnr(image, sri[:, :, kept]) for image in (alone, masked[:, :, kept]))
-        require(
-            found >= expected - 1.0,
-            f"the other bands have {found:.1f} dB where band {band} is masked, {expected:.1f} dB where it is removed",
-        )
+        with unless_refused("a band without data"):
+            masked = fuse(hsi, msi, degradation, method=method, hsi_valid=kept).sri
+            expected, found = (metrics.rsnr(image, sri[:, :, kept]) for image in (alone, masked[:, :, kept]))
+            require(
+                found >= expected - 1.0,
+                f"the other bands have {found:.1f} dB where band {band} is masked, {expected:.1f} where it is removed",
+            )
 
 
 @checked

@@ -90,6 +90,7 @@ def test_the_command_line_leaves_nothing_behind(monkeypatch, tmp_path, capsys):
     command += ["--max-iter", "3", "--quiet"]
     assert main(command) in (0, 4)  # kernels are compiled, which asks for arrays of its own
     output.unlink()
+    capsys.readouterr()
     for k in itertools.islice(places(), 100):
         with failing(monkeypatch, k) as asked:
             code = main(command)
