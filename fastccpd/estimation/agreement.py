@@ -148,7 +148,7 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     response = PM * (sigma / unit)  # of pixels in units of the noise
     identity = np.eye(len(PM))
     whole = np.hstack([identity, -PM])
-    projected = np.hstack([identity, -(response @ E) @ (E.T / sigma)])
+    projected = np.hstack([identity, -((PM * sigma) @ E) @ (E.T / sigma)])
     both, full, part = (
         left @ second @ right.T for left, right in ((whole, projected), (whole, whole), (projected, projected))
     )

@@ -25,6 +25,7 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
     fits follow λ downwards from strong smoothing, each from the one before, until the estimate rises.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +91,9 @@ class MapFit:
     change : float
         The part of the objective that the last reweighting gained.
     expected_error : (I, J) array or None
-        Expected error of a pixel, root mean square over bands, in the caller's units.
+        Expected error of a pixel, root mean square over bands, in the caller's units; None where there was no time.
+    expected_spectrum : (K,) array or None
+        Expected error of a band, root mean square over pixels.
     status : Status
     trace : Trace
         One entry for each λ that lowered the risk: ½ ‖…‖² of both images without weights, in the caller's units.
@@ -107,6 +110,7 @@ class MapFit:
     path: tuple[tuple[float, float, float, float], ...]
     change: float
     expected_error: np.ndarray | None
+    expected_spectrum: np.ndarray | None
     status: Status
     trace: Trace
     seconds: float
@@ -174,6 +178,7 @@ class _Fit:
     def __init__(self, problem, noise, subspace, watch):
         self.problem, self.watch = problem, watch
         self.differences = noise.differences.divided(subspace.hsi)
+        self.unexplained = np.square(subspace.hsi) - np.square(noise.hsi_floored)
         self.hsi = WhitenedImage(problem.hsi, subspace.hsi, problem.hsi_valid)
         self.msi = WhitenedImage(problem.msi, subspace.msi, problem.msi_valid)
         self.blur = Blur(problem.degradation)
@@ -256,7 +261,7 @@ class _Fit:
 
     def _fitted(self, status):
         data, sigma_H = self.data, self.hsi.sigma
-        error = None
+        error = spectrum = None
         if self.best is None or self.smoothest is None:  # stopped before the first λ was fitted
             Z, change = self.path.Z, np.inf
             weight, chi2, dof, risk = self.weight, data.misfit(Z), np.nan, np.inf
@@ -264,8 +269,11 @@ class _Fit:
         else:
             Z, (weight, chi2, dof, risk), change = self.best
             risk = max(risk, dof)
-            size = np.sqrt(np.mean(np.square(sigma_H)))
-            error = expected_error(Z, (self.smoothest, self.path.Z), data) * size
+            try:
+                if status.goes_on_to_next_start:  # nobody has called a halt
+                    error, spectrum = self._expected_error(Z, weight, self.smoothest)
+            except Stopped as stopped:
+                status = stopped.status
         S = sigma_H[:, None] * data.F
         return MapFit(
             Z=Z,
@@ -278,10 +286,15 @@ class _Fit:
             path=tuple(self.steps),
             change=change,
             expected_error=error,
+            expected_spectrum=spectrum,
             status=status,
             trace=self.watch.trace,
             seconds=self.watch.seconds,
         )
+
+    def _expected_error(self, Z, weight, smoothest):
+        path = MapPath(self.data, Z.copy(), watch=self.watch)
+        return expected_error(Z, (smoothest, self.path.Z), self.data, *path.curvature(weight), self.unexplained)
 
 
 def _end_of_path(weight, steps):
@@ -316,6 +329,11 @@ class MapPath:
             predicted = self._solve(product)
         # The square bounds the price of edges from above: the objective falls by no less than the square does.
         return predicted / max(before, 1e-300)
+
+    def curvature(self, strength: float) -> tuple[Array, Callable[[Array], Array], Array]:
+        """At Z, with λ = strength: the weights, the product with the Hessian, and the inverse of its diagonal."""
+        self._reweight(strength)
+        return self.weights, self._product, 1.0 / np.maximum(self._diagonal(), 1e-300)
 
     def _reweight(self, strength):
         unit, work = self.data.unit, 10.0 * self.Z.size

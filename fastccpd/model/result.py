@@ -201,6 +201,11 @@ class FusionResult:
             self.stages = self.stages | {"decomposition": found}
         return found.factors
 
+    @property
+    def uncertainty_spectrum(self) -> np.ndarray | None:
+        """The expected error of each band, root mean square over pixels, where the method tells it."""
+        return getattr(self.stages.get("tv-maps"), "expected_spectrum", None) if self.shown == "maps" else None
+
     def render(self, rows: Part = None, cols: Part = None, bands: Part = None) -> np.ndarray:
         """A block of the super-resolution image.
 

@@ -6,13 +6,14 @@ import oracle
 import pytest
 from fastccpd.kernels import jit
 from scenery import band_means, blur, noisy_salinas, observe
+from scipy.stats import spearmanr
 
 from fastccpd import Degradation, Problem, Status
 from fastccpd.estimation import fit_maps, noise_of, tv_maps
 from fastccpd.estimation.map_data import Blur, MapData, WhitenedImage
 from fastccpd.estimation.subspace import smoothed, spectra_of
 from fastccpd.estimation.tv_maps import MapPath
-from fastccpd.imaging import metrics
+from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
 
 SHAPE, BANDS, P = (8, 12, 7), 3, 2
 
@@ -331,3 +332,19 @@ def test_a_callback_is_asked_while_the_maps_are_fitted_and_ends_them(monkeypatch
         assert early.status is Status.CALLBACK
         assert np.isfinite(early.Z).all()
         assert len(early.path) <= len(whole.path)
+
+
+@pytest.mark.parametrize("snr", [5, 20, 40])
+def test_the_expected_error_is_about_the_true_one(snr, data_folder):
+    scene = scenes.load("salinas-a", data_folder).cube
+    degradation = preset("stereo", scene.shape)
+    rng = np.random.default_rng(0)
+    images = [add_noise(image, float(snr), rng) for image in degrade(scene, degradation)]
+    fitted = fit_maps(Problem(*images, degradation))
+    wrong = np.maximum(fitted.Z @ fitted.S.T, 0.0) - scene
+    size = np.sqrt(np.mean(np.square(wrong)))
+    assert 0.7 < np.sqrt(np.mean(np.square(fitted.expected_error))) / size < 1.4
+    assert 0.7 < np.sqrt(np.mean(np.square(fitted.expected_spectrum))) / size < 1.4
+    by_pixel, by_band = (np.sqrt(np.mean(np.square(wrong), axis=axes)) for axes in (2, (0, 1)))
+    assert spearmanr(fitted.expected_error.ravel(), by_pixel.ravel())[0] > 0.35
+    assert np.corrcoef(fitted.expected_spectrum, by_band)[0, 1] > 0.6

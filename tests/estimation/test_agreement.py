@@ -1,0 +1,109 @@
+"""The noise of the MSI by what the two images disagree about: by its definition, with texture, with wrong operators."""
+
+import numpy as np
+import pytest
+from scenery import band_means, blur, observe
+
+from fastccpd import Degradation, Problem
+from fastccpd.estimation import estimate_noise, noise_of
+from fastccpd.estimation.agreement import agreement_of, variance_by_agreement
+from fastccpd.estimation.moments import difference_moments
+
+SHAPE, BANDS = (72, 64, 40), 4
+
+
+def textured(seed, sigma, operators=None, unit=1.0):
+    """A scene whose MSI bands have fine texture of their own, with white noise of `sigma` on both images."""
+    rng = np.random.default_rng(seed)
+    P1, P2, PM = operators or (blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS))
+    spectra = rng.random((SHAPE[2], 5)) + 0.2
+    spectra[:10, 4] += 2.0  # the first band of the MSI sees this one best
+    scene = np.concatenate([np.kron(rng.random((9, 8, 4)), np.ones((8, 8, 1))), rng.random((*SHAPE[:2], 1))], 2)
+    hsi, msi = observe(scene @ spectra.T, P1, P2, PM)
+    images = (unit * (image + sigma * rng.standard_normal(image.shape)) for image in (hsi, msi))
+    return Problem(*images, Degradation(P1, P2, PM))
+
+
+def by_definition(problem, sigma, E):
+    """mean(r r') − |E' diag(σ) PM'|² over ‖p‖², pixel by pixel."""
+    P1, P2, PM = (op.toarray() for op in (problem.degradation.P1, problem.degradation.P2, problem.degradation.PM))
+    total, share = np.zeros(BANDS), 0.0
+    rows, columns, _ = problem.hsi.shape
+    for a in range(rows):
+        for b in range(columns):
+            seen = np.einsum("i,j,ijm->m", P1[a], P2[b], problem.msi)
+            pixel = problem.hsi[a, b]
+            projected = sigma * (E @ (E.T @ (pixel / sigma)))
+            total += (seen - PM @ pixel) * (seen - PM @ projected)
+            share += np.sum(P1[a] ** 2) * np.sum(P2[b] ** 2)
+    return (total - rows * columns * np.square((PM * sigma) @ E).sum(axis=1)) / share
+
+
+@pytest.mark.parametrize("unit", [1.0, 300.0])
+def test_the_variance_is_that_of_the_definition(unit):
+    problem = textured(0, 0.05, unit=unit)
+    noise = noise_of(problem)
+    E = noise.spectrum.vectors[:, :3]
+    found = variance_by_agreement(agreement_of(problem), noise.hsi_floored, E)
+    expected = by_definition(problem, noise.hsi_floored, E)
+    np.testing.assert_allclose(found.unit**2 * found.variance, expected, rtol=1e-8)
+
+
+def test_texture_is_not_taken_for_noise():
+    found = [noise_of(textured(seed, 0.02)).msi / 0.02 for seed in range(6)]
+    alone = estimate_noise(textured(0, 0.02).msi, kind="few") / 0.02
+    assert alone.max() > 3.0
+    assert 0.95 < np.median(found) < 1.15
+    assert np.min(found) > 0.8
+    assert np.max(found) < 1.4
+
+
+def test_its_standard_error_is_the_true_one():
+    estimates, deviations = [], []
+    for seed in range(40):
+        problem = textured(seed, 0.05)
+        noise = noise_of(problem)
+        by_both = variance_by_agreement(agreement_of(problem), noise.hsi_floored, noise.spectrum.vectors[:, :5])
+        estimates.append(by_both.unit**2 * by_both.variance)
+        deviations.append(by_both.unit**2 * np.sqrt(np.diag(by_both.covariance)))
+    assert np.mean(estimates) == pytest.approx(0.05**2, rel=0.1)
+    assert np.std(estimates, axis=0).mean() == pytest.approx(np.mean(deviations), rel=0.3)
+
+
+def test_right_operators_agree_and_wrong_ones_do_not():
+    problem = textured(0, 0.01)
+    assert not noise_of(problem).disagreement.any()
+    P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
+    for wrong in (Degradation(P1, P2, PM[::-1]), Degradation(P1[:, ::-1], P2, PM), Degradation(1.1 * P1, P2, PM)):
+        noise = noise_of(Problem(problem.hsi, problem.msi, wrong))
+        assert noise.disagreement.max() > 0.02
+        # All that they say of noise is void: what is left is the bound by the image alone.
+        assert (noise.msi >= 0.9 * noise_of(problem).msi).all()
+
+
+def test_pixels_without_data_have_no_part_in_it():
+    problem = textured(0, 0.02)
+    valid = np.ones(problem.msi.shape[:2], bool)
+    valid[10:14, 20:25] = False
+    spoilt = np.where(valid[:, :, None], problem.msi, 1e6)
+    masked = noise_of(Problem(problem.hsi, spoilt, problem.degradation, msi_valid=valid))
+    np.testing.assert_allclose(masked.msi, noise_of(problem).msi, rtol=0.1)
+    assert not masked.disagreement.any()
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_differences_are_those_between_neighbours_that_have_data(gaps):
+    rng = np.random.default_rng(0)
+    image, valid = rng.random((5, 6, 3)), np.ones((5, 6, 3), bool)
+    if gaps:
+        valid[2, 3], valid[0, 0] = False, False
+    expected, count = np.zeros((3, 3)), 0
+    for i in range(5):
+        for j in range(6):
+            for k, m in ((i + 1, j), (i, j + 1)):
+                if k < 5 and m < 6 and valid[i, j].all() and valid[k, m].all():
+                    step = image[k, m] - image[i, j]
+                    expected, count = expected + np.outer(step, step), count + 1
+    found = difference_moments(np.where(valid, image, 0.0), valid if gaps else None)
+    assert found.count == count
+    np.testing.assert_allclose(found.second, expected, rtol=1e-12)
