@@ -142,8 +142,8 @@ REFUSED = {
         ({"rank": True}, TYPE, "rank", "True"),
         ({"rank": "30"}, TYPE, "rank", "'30'"),
         ({"rank": np.array([3])}, TYPE, "rank", "array([3])"),
-        ({"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has max_iter, rank, ridge, ftol, show"),
-        (PAPERS | {"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has rank, step, curvature"),
+        ({"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has show, rank, ridge, ftol, max_iter"),
+        (PAPERS | {"rnak": 3}, TYPE, "rnak", "did you mean 'rank'? it has nonnegative_modes, rank, curvature"),
         ({"show": 1}, VALUE, "show", "got 1"),
         ({"init": INIT}, TYPE, "init", "'auto' cannot use a given start"),
         ({"combine": "median"}, VALUE, "combine", "'median'"),
@@ -451,7 +451,7 @@ def test_the_layout_of_the_images_does_not_show_in_a_single_byte(name, layout, t
 @pytest.mark.parametrize("name", [name for name in fastccpd.methods.names() if "rank" in brief(name)])
 def test_a_rank_from_a_0d_array_is_that_rank(name):
     options = brief(name)
-    rank = options["rank"]
+    rank = options["rank"] = options["rank"] or 3
     wrapped = np.array(rank) if isinstance(rank, int) else tuple(np.array(r) for r in rank)
     result = fastccpd.fuse(*counts(), method=name, **{**options, "rank": wrapped})
     expected = fastccpd.fuse(*counts(), method=name, **options)
