@@ -18,8 +18,8 @@ COUNTING = 12e6
 # What the allocator keeps of these methods' phases is more than that only in a larger scene.
 IN_PHASES = ("scott", "hysure", "fuse-sylvester")
 
-# These take long.
-IN_GROUPS = ("nctcp",)
+# These take long: groups of patches, and thirty maps.
+IN_GROUPS = ("nctcp", "tv-maps", "nn-ccpd-auto", "auto")
 
 CHILD = """
 import sys, warnings
