@@ -110,6 +110,6 @@ def test_the_oldest_versions_that_are_tested_are_the_least_that_are_allowed():
 def test_a_browser_that_is_not_there_is_a_failure_where_ci_is_true(ci, verdict):
     test = f"{ROOT / 'tests/report/test_report.py'}::test_a_page_with_an_error_and_an_outside_picture_is_noticed"
     environment = {**os.environ, "CI": ci, "PATH": ""}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", test]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert verdict in done.stdout, done.stdout + done.stderr

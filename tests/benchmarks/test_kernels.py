@@ -1,4 +1,4 @@
-"""Kernels beside their rivals, timed by `pytest --benchmark-enable --benchmark-only tests/benchmarks`."""
+"""Kernels beside their rivals, timed by `pytest -n 0 --benchmark-enable --benchmark-only tests/benchmarks`."""
 
 import asv_folder
 import numpy as np

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
     ids=["plain Python", "bounds checked"],
 )
 def test_kernels_agree_with_the_oracle(mode):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-disable"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--benchmark-disable"]
     files = [str(HERE / "test_against_oracle.py"), str(HERE / "test_twins.py")]
     root = HERE.parents[1]
     done = subprocess.run(
