@@ -25,7 +25,7 @@ class Staged(Compiled):
     Parameters
     ----------
     max_iter : int
-        Iterations of each stage, at most; the path of the maps' weight has eleven steps.
+        Iterations of each stage, at most; the path of the maps' weight has twelve steps.
     """
 
     max_iter: int = 400

@@ -20,13 +20,13 @@ class TVMaps(Staged):
     """Edge-preserving maps on a spectral subspace; noise, spectra, their number and the weight come from the data.
 
     The model, a subspace and vector total variation, is that of HySure [1]_. What is new: the noise of every band, the
-    spectra and their number are estimated, the weight is the one of least risk by Stein's unbiased estimate, and the
-    blur may be any separable one. There is no random start.
+    spectra, their number and scale are estimated, the weight is the one of least risk by Stein's unbiased estimate,
+    high edges cost the root of their height, and the blur may be any separable one. There is no random start.
 
     Parameters
     ----------
     max_iter : int
-        Steps down the path of the weight, at most; the path has eleven.
+        Steps down the path of the weight, at most; the path has twelve.
 
     References
     ----------
