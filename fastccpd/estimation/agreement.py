@@ -17,8 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..model.degradation import Degradation
 from ..model.problem import Problem
 from ..model.types import Array
+from .map_data import Blur
 from .moments import Moments, moments_of
 
 # With fewer pixels nothing is said. Bands whose estimates differ by no more than so many times what chance makes of
@@ -102,28 +104,18 @@ def agreement_of(problem: Problem) -> Agreement | None:
     P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM.toarray()
     if problem.hsi_valid is not None and PM[:, ~problem.hsi_valid.any(axis=(0, 1))].any():
         return None
-    seen = np.concatenate([_coarse(P1, P2, problem.msi), problem.hsi], axis=2)
-    valid = None
-    if problem.hsi_valid is not None or problem.msi_valid is not None:
-        valid = np.ones(seen.shape, bool)
-        bands = problem.msi.shape[2]
-        if problem.msi_valid is not None:
-            valid[:, :, :bands] = _coarse(abs(P1), abs(P2), ~problem.msi_valid) == 0.0
-        if problem.hsi_valid is not None:
-            valid[:, :, bands:] = problem.hsi_valid
-    chosen = np.ones(seen.shape[:2], bool) if valid is None else valid[:, :, valid.any(axis=(0, 1))].all(axis=2)
+    chosen = np.ones(problem.hsi.shape[:2], bool)
+    if problem.hsi_valid is not None:
+        chosen &= problem.hsi_valid[:, :, problem.hsi_valid.any(axis=(0, 1))].all(axis=2)
+    if problem.msi_valid is not None:
+        missing = ~problem.msi_valid[:, :, problem.msi_valid.any(axis=(0, 1))]
+        reach = Blur(Degradation(abs(P1), abs(P2), problem.degradation.PM))
+        chosen &= ~reach.coarse(missing.astype(np.float64)).any(axis=2)
+    msi = Blur(problem.degradation).coarse(np.ascontiguousarray(problem.msi, dtype=np.float64))
     squares = (np.asarray(P.multiply(P).sum(axis=1)).ravel() for P in (P1, P2))
     # Only whole pixels: what would fill a gap is no measurement.
-    moments = moments_of(seen[chosen][None])
+    moments = moments_of(np.concatenate([msi[chosen], problem.hsi[chosen]], axis=1)[None])
     return Agreement(moments, float(np.multiply.outer(*squares)[chosen].sum()), PM)
-
-
-def _coarse(P1, P2, image):
-    """P Y, in float64."""
-    rows, columns, bands = image.shape
-    half = (P1 @ image.reshape(rows, -1).astype(np.float64, copy=False)).reshape(-1, columns, bands)
-    whole = P2 @ half.transpose(1, 0, 2).reshape(columns, -1)
-    return whole.reshape(P2.shape[0], P1.shape[0], bands).transpose(1, 0, 2)
 
 
 def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -> ByAgreement:
