@@ -22,14 +22,10 @@ class CircularBlur:
     ----------
     ratio : (d_rows, d_cols)
     transfer : (I, J) complex array
-    centre : (row, column)
-        Where the centroid of HSI pixel (0, 0) lies among the MSI's pixels, modulo its size; pixel (a, b) is at
-        centre + (a, b) * ratio.
     """
 
     ratio: tuple[int, int]
     transfer: np.ndarray
-    centre: tuple[float, float]
 
 
 def circular_blur(degradation):
@@ -37,9 +33,7 @@ def circular_blur(degradation):
     d_rows, p_rows = ratio_and_taps(degradation.P1, "P1")
     d_cols, p_cols = ratio_and_taps(degradation.P2, "P2")
     transfers = [np.conj(np.fft.fft(taps)) for taps in (p_rows, p_cols)]
-    return CircularBlur(
-        ratio=(d_rows, d_cols), transfer=np.multiply.outer(*transfers), centre=(centroid(p_rows), centroid(p_cols))
-    )
+    return CircularBlur(ratio=(d_rows, d_cols), transfer=np.multiply.outer(*transfers))
 
 
 def ratio_and_taps(P, name):
