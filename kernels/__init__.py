@@ -5,6 +5,7 @@ any number of threads and any Numba threading layer, and any number of Python th
 """
 
 from .block_cholesky import block_cholesky, block_solve
+from .c_routines import address, include
 from .gram import gram, hadamard_gram
 from .jtj import jtj_apply
 from .mttkrp import mttkrp, mttkrp_all
@@ -12,10 +13,12 @@ from .operators import operator_apply
 from .reconstruct import reconstruct, residual_norm2
 
 __all__ = [
+    "address",
     "block_cholesky",
     "block_solve",
     "gram",
     "hadamard_gram",
+    "include",
     "jtj_apply",
     "mttkrp",
     "mttkrp_all",

@@ -1,14 +1,16 @@
 """Many small Cholesky factorisations at once: one R x R block for each row of a factor.
 
 Blocks are interleaved: entry (r, s) of LANES blocks lies side by side, so that every scalar step of the textbook
-algorithm is one vector instruction, whatever R is (`lanes.py`). While they are factored, at offset (r R + s) LANES;
-kept are the lower triangles alone, row after row, (groups, triangle(R)*LANES), with reciprocal pivots on the diagonal.
+algorithm is one vector instruction, whatever R is (`lanes.py`). Lower triangles are kept and factored in place, row
+after row, (groups, triangle(R)*LANES), with reciprocal pivots on the diagonal. Four columns are done at a time: their
+diagonal block, then the rows below it by twos, so that eight sums hide each other's latency.
 A group that has fewer rows is filled up with identity blocks.
 Rows may come in several stacks, such as the three factors of a model: no group straddles two of them, and `groups`
 (groups, 3) has the first row of each group, how many there are, and the number of its stack.
 
-A preconditioner's factors may be kept in float32: M = L L' with the rounded L is still exactly symmetric and positive
-definite, and solving is bound by reading L. For its range's sake each block is first divided by its mean diagonal.
+A preconditioner may be factored and kept in float32: M = L L' with a rounded L is still exactly symmetric and positive
+definite, the damping keeps its pivots far above rounding, and solving is bound by reading L. For its range's sake each
+block is first divided by its mean diagonal.
 
 A pivot that is not positive (a row that no data see) gives a zero in place of its reciprocal: the solve leaves that
 coordinate at zero instead of dividing by it.
@@ -24,74 +26,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .arrays import aligned, as_real, check_out, deliver, readonly
 from .jit import device, kernel, scratch
-from .lanes import LANES, fill, load, multiply, multiply_add, negate, reciprocal_root, store
-
-# Columns whose sums stay in registers together: more would spill.
-_COLUMNS = 4
-
-
-@device
-def _four_entries(L, R, r, s):
-    """L[r, s:s+4] of a row below the diagonal block at s, in registers from the first product to the last."""
-    row, at = r * R * LANES, (r * R + s) * LANES
-    c0, c1, c2, c3 = s * R * LANES, (s + 1) * R * LANES, (s + 2) * R * LANES, (s + 3) * R * LANES
-    a0, a1 = load(L, at), load(L, at + LANES)
-    a2, a3 = load(L, at + 2 * LANES), load(L, at + 3 * LANES)
-    for k in range(0, s * LANES, LANES):
-        x = negate(load(L, row + k))
-        a0 = multiply_add(x, load(L, c0 + k), a0)
-        a1 = multiply_add(x, load(L, c1 + k), a1)
-        a2 = multiply_add(x, load(L, c2 + k), a2)
-        a3 = multiply_add(x, load(L, c3 + k), a3)
-    k = s * LANES
-    x = multiply(a0, load(L, c0 + k))
-    store(L, at, x)
-    x = negate(x)
-    a1 = multiply_add(x, load(L, c1 + k), a1)
-    a2 = multiply_add(x, load(L, c2 + k), a2)
-    a3 = multiply_add(x, load(L, c3 + k), a3)
-    k += LANES
-    x = multiply(a1, load(L, c1 + k))
-    store(L, at + LANES, x)
-    x = negate(x)
-    a2 = multiply_add(x, load(L, c2 + k), a2)
-    a3 = multiply_add(x, load(L, c3 + k), a3)
-    k += LANES
-    x = multiply(a2, load(L, c2 + k))
-    store(L, at + 2 * LANES, x)
-    a3 = multiply_add(negate(x), load(L, c3 + k), a3)
-    store(L, at + 3 * LANES, multiply(a3, load(L, c3 + k + LANES)))
-
-
-@device
-def _one_entry(L, R, r, s):
-    """L[r, s] from the entries to its left; on the diagonal, the reciprocal pivot."""
-    row, column = r * R * LANES, s * R * LANES
-    even, odd = load(L, row + s * LANES), fill(0.0)
-    for k in range(0, (s - s % 2) * LANES, 2 * LANES):
-        even = multiply_add(negate(load(L, row + k)), load(L, column + k), even)
-        odd = multiply_add(negate(load(L, row + k + LANES)), load(L, column + k + LANES), odd)
-    if s % 2:
-        k = (s - 1) * LANES
-        odd = multiply_add(negate(load(L, row + k)), load(L, column + k), odd)
-    total = multiply_add(fill(1.0), even, odd)
-    if r == s:
-        store(L, row + s * LANES, reciprocal_root(total))
-    else:
-        store(L, row + s * LANES, multiply(total, load(L, column + s * LANES)))
-
-
-@device
-def _factor(L, R):
-    """In place: the lower triangle of L becomes the Cholesky factor, its diagonal the reciprocal pivots."""
-    for s in range(0, R, _COLUMNS):
-        stop = min(R, s + _COLUMNS)
-        for r in range(s, stop):
-            for column in range(s, r + 1):
-                _one_entry(L, R, r, column)
-        # Below the diagonal block there are rows only if it is whole.
-        for r in range(stop, R):
-            _four_entries(L, R, r, s)
+from .lanes import LANES, add, fill, fill_as, load, load_as, multiply, multiply_add, negate, reciprocal_root, store
 
 
 def triangle(rows: int) -> int:
@@ -103,11 +38,117 @@ _triangle = device(triangle)
 
 
 @device
-def _keep(work, R, L):
-    """Round the lower triangle into its place."""
-    for r in range(R):
-        for s in range(r + 1):
-            store(L, (_triangle(r) + s) * LANES, load(work, (r * R + s) * LANES))
+def _corner(L, s):
+    """The diagonal block of the rows and columns s to s+3: ten sums in registers, then its own factorisation."""
+    r0, r1, r2, r3 = _triangle(s), _triangle(s + 1), _triangle(s + 2), _triangle(s + 3)
+    r0, r1, r2, r3 = r0 * LANES, r1 * LANES, r2 * LANES, r3 * LANES
+    at, one, two, three = s * LANES, (s + 1) * LANES, (s + 2) * LANES, (s + 3) * LANES
+    a00, a10, a11 = load_as(L, r0 + at, L), load_as(L, r1 + at, L), load_as(L, r1 + one, L)
+    a20, a21, a22 = load_as(L, r2 + at, L), load_as(L, r2 + one, L), load_as(L, r2 + two, L)
+    a30, a31 = load_as(L, r3 + at, L), load_as(L, r3 + one, L)
+    a32, a33 = load_as(L, r3 + two, L), load_as(L, r3 + three, L)
+    for k in range(0, s * LANES, LANES):
+        x0, x1, x2, x3 = load_as(L, r0 + k, L), load_as(L, r1 + k, L), load_as(L, r2 + k, L), load_as(L, r3 + k, L)
+        y0, y1, y2, y3 = negate(x0), negate(x1), negate(x2), negate(x3)
+        a00, a10, a20, a30 = (
+            multiply_add(y0, x0, a00), multiply_add(y0, x1, a10), multiply_add(y0, x2, a20), multiply_add(y0, x3, a30)
+        )  # fmt: skip
+        a11, a21, a31 = multiply_add(y1, x1, a11), multiply_add(y1, x2, a21), multiply_add(y1, x3, a31)
+        a22, a32, a33 = multiply_add(y2, x2, a22), multiply_add(y2, x3, a32), multiply_add(y3, x3, a33)
+    p0 = reciprocal_root(a00)
+    x1, x2, x3 = multiply(a10, p0), multiply(a20, p0), multiply(a30, p0)
+    store(L, r0 + at, p0)
+    store(L, r1 + at, x1)
+    store(L, r2 + at, x2)
+    store(L, r3 + at, x3)
+    p1 = reciprocal_root(multiply_add(negate(x1), x1, a11))
+    y2, y3 = multiply(multiply_add(negate(x1), x2, a21), p1), multiply(multiply_add(negate(x1), x3, a31), p1)
+    store(L, r1 + one, p1)
+    store(L, r2 + one, y2)
+    store(L, r3 + one, y3)
+    p2 = reciprocal_root(multiply_add(negate(y2), y2, multiply_add(negate(x2), x2, a22)))
+    z3 = multiply(multiply_add(negate(y2), y3, multiply_add(negate(x2), x3, a32)), p2)
+    store(L, r2 + two, p2)
+    store(L, r3 + two, z3)
+    left = multiply_add(negate(y3), y3, multiply_add(negate(x3), x3, a33))
+    store(L, r3 + three, reciprocal_root(multiply_add(negate(z3), z3, left)))
+
+
+@device
+def _finish_row(L, row, s, a0, a1, a2, a3):
+    """Four sums of a row below the diagonal block at s become its entries there."""
+    at = s * LANES
+    r1, r2, r3 = _triangle(s + 1) * LANES + at, _triangle(s + 2) * LANES + at, _triangle(s + 3) * LANES + at
+    x0 = multiply(a0, load_as(L, _triangle(s) * LANES + at, L))
+    y0 = negate(x0)
+    x1 = multiply(multiply_add(y0, load_as(L, r1, L), a1), load_as(L, r1 + LANES, L))
+    y1 = negate(x1)
+    a2 = multiply_add(y1, load_as(L, r2 + LANES, L), multiply_add(y0, load_as(L, r2, L), a2))
+    x2 = multiply(a2, load_as(L, r2 + 2 * LANES, L))
+    a3 = multiply_add(y1, load_as(L, r3 + LANES, L), multiply_add(y0, load_as(L, r3, L), a3))
+    a3 = multiply_add(negate(x2), load_as(L, r3 + 2 * LANES, L), a3)
+    store(L, row + at, x0)
+    store(L, row + at + LANES, x1)
+    store(L, row + at + 2 * LANES, x2)
+    store(L, row + at + 3 * LANES, multiply(a3, load_as(L, r3 + 3 * LANES, L)))
+
+
+@device
+def _two_rows(L, r, s):
+    """L[r:r+2, s:s+4] below the diagonal block at s: eight sums in registers from the first product to the last."""
+    row, next_row, at = _triangle(r) * LANES, _triangle(r + 1) * LANES, s * LANES
+    c0, c1, c2, c3 = _triangle(s), _triangle(s + 1), _triangle(s + 2), _triangle(s + 3)
+    c0, c1, c2, c3 = c0 * LANES, c1 * LANES, c2 * LANES, c3 * LANES
+    a0, a1 = load_as(L, row + at, L), load_as(L, row + at + LANES, L)
+    a2, a3 = load_as(L, row + at + 2 * LANES, L), load_as(L, row + at + 3 * LANES, L)
+    b0, b1 = load_as(L, next_row + at, L), load_as(L, next_row + at + LANES, L)
+    b2, b3 = load_as(L, next_row + at + 2 * LANES, L), load_as(L, next_row + at + 3 * LANES, L)
+    for k in range(0, s * LANES, LANES):
+        x, y = negate(load_as(L, row + k, L)), negate(load_as(L, next_row + k, L))
+        column = load_as(L, c0 + k, L)
+        a0, b0 = multiply_add(x, column, a0), multiply_add(y, column, b0)
+        column = load_as(L, c1 + k, L)
+        a1, b1 = multiply_add(x, column, a1), multiply_add(y, column, b1)
+        column = load_as(L, c2 + k, L)
+        a2, b2 = multiply_add(x, column, a2), multiply_add(y, column, b2)
+        column = load_as(L, c3 + k, L)
+        a3, b3 = multiply_add(x, column, a3), multiply_add(y, column, b3)
+    _finish_row(L, row, s, a0, a1, a2, a3)
+    _finish_row(L, next_row, s, b0, b1, b2, b3)
+
+
+@device
+def _entry(L, r, s):
+    """L[r, s] from the entries to its left; on the diagonal, the reciprocal pivot."""
+    row, column = _triangle(r) * LANES, _triangle(s) * LANES
+    even, odd = load_as(L, row + s * LANES, L), fill_as(0.0, L)
+    for k in range(0, (s - s % 2) * LANES, 2 * LANES):
+        even = multiply_add(negate(load_as(L, row + k, L)), load_as(L, column + k, L), even)
+        odd = multiply_add(negate(load_as(L, row + k + LANES, L)), load_as(L, column + k + LANES, L), odd)
+    if s % 2:
+        k = (s - 1) * LANES
+        odd = multiply_add(negate(load_as(L, row + k, L)), load_as(L, column + k, L), odd)
+    total = add(even, odd)
+    if r == s:
+        store(L, row + s * LANES, reciprocal_root(total))
+    else:
+        store(L, row + s * LANES, multiply(total, load_as(L, column + s * LANES, L)))
+
+
+@device
+def _factor(L, R):
+    """In place: a lower triangle becomes its Cholesky factor, the diagonal its reciprocal pivots; in L's own dtype."""
+    whole = R - R % 4
+    for s in range(0, whole, 4):
+        _corner(L, s)
+        for r in range(s + 4, R - 1, 2):
+            _two_rows(L, r, s)
+        if (R - s) % 2:
+            for column in range(s, s + 4):
+                _entry(L, R - 1, column)
+    for r in range(whole, R):
+        for s in range(whole, r + 1):
+            _entry(L, r, s)
 
 
 @kernel
@@ -124,7 +165,7 @@ def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, m
         shares = np.zeros(T * LANES)
         slopes = np.zeros(R * LANES)
         diagonals = np.ones(R * LANES)
-        work = scratch(R, R * LANES, slope).reshape(-1)
+        block = L[group]
         for n in range(filled):
             for t in range(T):
                 shares[t * LANES + n] = coefficients[first + n, t]
@@ -153,9 +194,8 @@ def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, m
                 total = multiply(multiply(total, load(slopes, r * LANES)), load(slopes, s * LANES))
                 if s == r:
                     total = multiply_add(fill(1.0), load(diagonals, r * LANES), total)
-                store(work, (r * R + s) * LANES, total)
-        _factor(work, R)
-        _keep(work, R, L[group])
+                store(block, (_triangle(r) + s) * LANES, total)
+        _factor(block, R)
 
 
 @kernel
@@ -167,14 +207,51 @@ def factor_blocks(blocks, L):
     """
     rows, R = blocks.shape[0], blocks.shape[1]
     for group in prange(L.shape[0]):
-        work = scratch(R, R * LANES, blocks).reshape(-1)
+        work = L[group]
         for n in range(LANES):
             i = group * LANES + n
             for r in range(R):
                 for s in range(r + 1):
-                    work[(r * R + s) * LANES + n] = blocks[i, r, s] if i < rows else np.float64(r == s)
+                    work[(_triangle(r) + s) * LANES + n] = blocks[i, r, s] if i < rows else np.float64(r == s)
         _factor(work, R)
-        _keep(work, R, L[group])
+
+
+@device
+def solve_group(groups, L, means, rhs, x, group):
+    """x_i = (means_i L_i L_i')^-1 rhs_i for the rows of one group."""
+    R = rhs.shape[1]
+    y = scratch(R, LANES, rhs).reshape(-1)
+    for n in range(R * LANES):
+        y[n] = 0.0
+    factor = L[group]
+    first, filled = groups[group, 0], groups[group, 1]
+    for n in range(filled):
+        share = 1.0 / means[group * LANES + n]
+        for r in range(R):
+            y[r * LANES + n] = rhs[first + n, r] * share
+    for r in range(R):
+        # Four sums, so that each multiply-add need not wait for the one before.
+        a, b, c, d = load(y, r * LANES), fill(0.0), fill(0.0), fill(0.0)
+        row, whole = _triangle(r) * LANES, (r - r % 4) * LANES
+        for s in range(0, whole, 4 * LANES):
+            at = row + s
+            a = multiply_add(negate(load(factor, at)), load(y, s), a)
+            b = multiply_add(negate(load(factor, at + LANES)), load(y, s + LANES), b)
+            c = multiply_add(negate(load(factor, at + 2 * LANES)), load(y, s + 2 * LANES), c)
+            d = multiply_add(negate(load(factor, at + 3 * LANES)), load(y, s + 3 * LANES), d)
+        for s in range(whole, r * LANES, LANES):
+            b = multiply_add(negate(load(factor, row + s)), load(y, s), b)
+        store(y, r * LANES, multiply(add(add(a, b), add(c, d)), load(factor, row + r * LANES)))
+    for r in range(R - 1, -1, -1):
+        row = _triangle(r) * LANES
+        found = multiply(load(y, r * LANES), load(factor, row + r * LANES))
+        store(y, r * LANES, found)
+        minus = negate(found)
+        for s in range(0, r * LANES, LANES):
+            store(y, s, multiply_add(minus, load(factor, row + s), load(y, s)))
+    for n in range(filled):
+        for r in range(R):
+            x[first + n, r] = y[r * LANES + n]
 
 
 @kernel
@@ -184,37 +261,8 @@ def solve_blocks(groups, L, means, b, x):
     (groups,3),(groups,triangle(R)*LANES),(groups*LANES),(n,R)->(n,R)
     x_i = (means_i L_i L_i')^-1 b_i.
     """
-    R = b.shape[1]
     for group in prange(L.shape[0]):
-        y = scratch(R, LANES, b).reshape(-1)
-        y[:] = 0
-        factor = L[group]
-        first, filled = groups[group, 0], groups[group, 1]
-        for n in range(filled):
-            share = 1.0 / means[group * LANES + n]
-            for r in range(R):
-                y[r * LANES + n] = b[first + n, r] * share
-        for r in range(R):
-            # Two sums, so that each multiply-add need not wait for the one before.
-            even, odd = load(y, r * LANES), fill(0.0)
-            row = _triangle(r) * LANES
-            for s in range(0, (r - r % 2) * LANES, 2 * LANES):
-                even = multiply_add(negate(load(factor, row + s)), load(y, s), even)
-                odd = multiply_add(negate(load(factor, row + s + LANES)), load(y, s + LANES), odd)
-            if r % 2:
-                odd = multiply_add(negate(load(factor, row + (r - 1) * LANES)), load(y, (r - 1) * LANES), odd)
-            total = multiply_add(fill(1.0), even, odd)
-            store(y, r * LANES, multiply(total, load(factor, row + r * LANES)))
-        for r in range(R - 1, -1, -1):
-            row = _triangle(r) * LANES
-            found = multiply(load(y, r * LANES), load(factor, row + r * LANES))
-            store(y, r * LANES, found)
-            minus = negate(found)
-            for s in range(0, r * LANES, LANES):
-                store(y, s, multiply_add(minus, load(factor, row + s), load(y, s)))
-        for n in range(filled):
-            for r in range(R):
-                x[first + n, r] = y[r * LANES + n]
+        solve_group(groups, L, means, b, x, group)
 
 
 def groups_of(stacks: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -7,6 +7,9 @@ identity: then nothing is copied where that can be helped. Each kernel is one la
     gradient   Σ w_t P_t' (U_t Q_t − M_t / scale), for M_t the MTTKRPs of Y_t
     hessian    slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z, where u = φ(x) has slopes φ'(x)
 
+The modes of all tensors, three each, are taken as they come (`sharing.py`): with X_n = T_n' U_n of every mode, the
+L_n = T_n Q_n + U_n (X_m * S_l + X_l * S_m) of `hessian` need not wait for each other.
+
 `rows` (3 T + 1, 2): where mode n of tensor t, entry 3 t + n, starts in u and in the stack of all U.
 """
 
@@ -18,11 +21,16 @@ import numpy as np
 from numba import prange
 
 from .arrays import readonly
-from .gram import gramians
+from .gram import gramian, hadamard
 from .jit import device, kernel
-from .jtj import nine_blocks
-from .operators import add_blocks, blocks_of
-from .simd import ADD, panel
+from .jtj import one_mode
+from .operators import add_blocks, blocks_of, clear
+from .sharing import claim, done, stages_of, wait
+from .simd import ADD, STORE, panel
+from .vectors import dot_rows
+
+# Rows whose products with z are summed into one partial sum: fixed, so that the total does not depend on threads.
+ROWS_PER_SUM = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +68,7 @@ def _is_identity(bounds, n):
 @device
 def _apply(values, places, bounds, n, X, out):
     """out = P_n X for an operator that is not the identity."""
-    out[:] = 0
+    clear(out)
     add_blocks(values[bounds[n, 0] : bounds[n + 1, 0]], places[bounds[n, 1] : bounds[n + 1, 1]], X, out)
 
 
@@ -71,16 +79,27 @@ def see(values, places, bounds, rows, u, U, S, Q):
     operators,(3T+1,2),(n,R)->(m,R),(T,3,R,R),(T,3,R,R)
     U_t = P_t u, S_t[n] = U_tn' U_tn, Q_t[n] = product of the two other S_t.
     """
-    for tensor in prange(S.shape[0]):
-        for n in range(3 * tensor, 3 * tensor + 3):
+    pieces = 3 * S.shape[0]
+    stages = stages_of(2)
+    for _ in prange(pieces):
+        n = claim(stages[0])
+        while n < pieces:
             source = u[rows[n, 0] :]
             target = U[rows[n, 1] : rows[n + 1, 1]]
             if _is_identity(bounds, n):
-                target[:] = source[: target.shape[0]]
+                for i in range(target.shape[0]):
+                    for r in range(target.shape[1]):
+                        target[i, r] = source[i, r]
             else:
                 _apply(values, places, bounds, n, source, target)
-        m0, m1, m2, end = rows[3 * tensor, 1], rows[3 * tensor + 1, 1], rows[3 * tensor + 2, 1], rows[3 * tensor + 3, 1]
-        gramians(m1 - m0, m2 - m1, U[m0:end], S[tensor], Q[tensor])
+            gramian(target, S[n // 3, n % 3])
+            n = done(stages[0])
+        wait(stages[0], pieces)
+        n = claim(stages[1])
+        while n < pieces:
+            first, second = _other_modes(n % 3)
+            hadamard(S[n // 3, first], S[n // 3, second], Q[n // 3, n % 3])
+            n = done(stages[1])
 
 
 @kernel(uses_tiles=True)
@@ -90,9 +109,12 @@ def gradient(values, places, bounds, rows, weights, U, Q, M, scale, G, parts, ou
     operators,(3T+1,2),(T),(m,R),(T,3,R,R),(m,R),()->(n,R); scratch (m,R),(T,n,R)
     out = Σ w_t P_t' (U_t Q_t − M_t / scale).
     """
-    for tensor in prange(Q.shape[0]):
-        for mode in range(3):
-            n = 3 * tensor + mode
+    pieces, groups = 3 * Q.shape[0], (out.shape[0] + ROWS_PER_SUM - 1) // ROWS_PER_SUM
+    stages = stages_of(2)
+    for _ in prange(pieces):
+        n = claim(stages[0])
+        while n < pieces:
+            tensor, mode = n // 3, n % 3
             first, stop = rows[n, 1], rows[n + 1, 1]
             part = parts[tensor, rows[n, 0] : _end_in_u(rows, mode, out)]
             lifted = part if _is_identity(bounds, n) else G[first:stop]
@@ -102,10 +124,21 @@ def gradient(values, places, bounds, rows, weights, U, Q, M, scale, G, parts, ou
             panel(U[first:stop], False, Q[tensor, mode], ADD, Q[0, 0, 0], lifted, U, G[0])
             if not _is_identity(bounds, n):
                 _apply(values, places, bounds, n, lifted, part)
-    for i in range(out.shape[0]):
-        _sum_parts(weights, parts, i)
-        for r in range(out.shape[1]):
-            out[i, r] = parts[0, i, r]
+            n = done(stages[0])
+        wait(stages[0], pieces)
+        group = claim(stages[1])
+        while group < groups:
+            for i in range(group * ROWS_PER_SUM, min(out.shape[0], (group + 1) * ROWS_PER_SUM)):
+                _sum_parts(weights, parts, i)
+                for r in range(out.shape[1]):
+                    out[i, r] = parts[0, i, r]
+            group = done(stages[1])
+
+
+@device
+def _other_modes(mode):
+    """The two modes beside this one."""
+    return 0 if mode > 0 else 1, 1 if mode == 2 else 2
 
 
 @device
@@ -126,41 +159,58 @@ def _end_in_u(rows, mode, u):
 
 @kernel(uses_tiles=True)
 def hessian(values, places, bounds, back_values, back_places, back_bounds, rows, weights, U, S, Q, slope, diagonal, z,
-            t, T, X, L, parts, out):  # fmt: skip
-    """Gauss-Newton Hessian plus a diagonal, times z.
+            t, T, X, L, parts, out, sums):  # fmt: skip
+    """Gauss-Newton Hessian plus a diagonal, times z, and what z'Hz is the sum of.
 
-    operators,operators,(3T+1,2),(T),(m,R),(T,3,R,R),(T,3,R,R),(n,R'),(n,R'),(n,R')->(n,R')
-    scratch (n,R),(m,R),(T,4,R,R),(m,R),(T,n,R). R is the rank R' padded.
-    out = slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z.
+    operators,operators,(3T+1,2),(T),(m,R),(T,3,R,R),(T,3,R,R),(n,R'),(n,R'),(n,R')->(n,R'),(ceil(n / ROWS_PER_SUM))
+    scratch (T,n,R),(m,R),(T,6,R,R),(m,R),(T,n,R). R is the rank R' padded.
+    out = slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z; sums = z * out, summed for each group of rows.
     """
-    rank = z.shape[1]
-    for i in range(z.shape[0]):
-        for r in range(rank):
-            t[i, r] = slope[i, r] * z[i, r]
-    for tensor in prange(S.shape[0]):
-        n = 3 * tensor
-        T0, L0 = _tangent(values, places, bounds, rows, n, 0, t, T, parts[tensor], L)
-        T1, L1 = _tangent(values, places, bounds, rows, n + 1, 1, t, T, parts[tensor], L)
-        T2, L2 = _tangent(values, places, bounds, rows, n + 2, 2, t, T, parts[tensor], L)
-        m0, m1, m2, end = rows[n, 1], rows[n + 1, 1], rows[n + 2, 1], rows[n + 3, 1]
-        nine_blocks(U[m0:m1], U[m1:m2], U[m2:end], T0, T1, T2, S[tensor], Q[tensor], X[tensor], L0, L1, L2)
-        for mode in range(3):
-            if not _is_identity(bounds, n + mode):
-                part = parts[tensor, rows[mode, 0] : _end_in_u(rows, mode, t)]
-                lifted = L[rows[n + mode, 1] : rows[n + mode + 1, 1]]
-                _apply(back_values, back_places, back_bounds, n + mode, lifted, part)
-    for i in range(z.shape[0]):
-        _sum_parts(weights, parts, i)
-        for r in range(rank):
-            out[i, r] = slope[i, r] * parts[0, i, r] + diagonal[i, r] * z[i, r]
+    pieces = 3 * S.shape[0]
+    stages = stages_of(3)
+    for _ in prange(pieces):
+        n = claim(stages[0])
+        while n < pieces:
+            here = U[rows[n, 1] : rows[n + 1, 1]]
+            tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
+            panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
+            n = done(stages[0])
+        wait(stages[0], pieces)
+        n = claim(stages[1])
+        while n < pieces:
+            tensor, mode = n // 3, n % 3
+            first, second = _other_modes(mode)
+            seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))
+            identity = _is_identity(bounds, n)
+            tangent = t[tensor, own] if identity else T[seen]
+            product = parts[tensor, own] if identity else L[seen]
+            one_mode(U[seen], tangent, Q[tensor, mode], X[tensor, first], S[tensor, second], X[tensor, second],
+                     S[tensor, first], X[tensor, 3 + mode], product)  # fmt: skip
+            if not identity:
+                _apply(back_values, back_places, back_bounds, n, product, parts[tensor, own])
+            n = done(stages[1])
+        wait(stages[1], pieces)
+        group = claim(stages[2])
+        while group < sums.shape[0]:
+            start, stop = group * ROWS_PER_SUM, min(z.shape[0], (group + 1) * ROWS_PER_SUM)
+            for i in range(start, stop):
+                _sum_parts(weights, parts, i)
+                for r in range(z.shape[1]):
+                    out[i, r] = slope[i, r] * parts[0, i, r] + diagonal[i, r] * z[i, r]
+            sums[group] = dot_rows(z, out, start, stop)
+            group = done(stages[2])
 
 
 @device
-def _tangent(values, places, bounds, rows, n, mode, t, T, part, L):
-    """Where one mode's tangent stands after its operator, and where its product is to go: in place for an identity."""
-    first, stop = rows[mode, 0], _end_in_u(rows, mode, t)
+def _tangent(values, places, bounds, rows, n, slope, z, t, T):
+    """slope * z in one mode, as its tensor sees it."""
+    mode = n % 3
+    first, stop = rows[mode, 0], _end_in_u(rows, mode, z)
+    for i in range(first, stop):
+        for r in range(z.shape[1]):
+            t[i, r] = slope[i, r] * z[i, r]
     if _is_identity(bounds, n):
-        return t[first:stop], part[first:stop]
-    seen = slice(rows[n, 1], rows[n + 1, 1])
-    _apply(values, places, bounds, n, t[first:stop], T[seen])
-    return T[seen], L[seen]
+        return t[first:stop]
+    seen = T[rows[n, 1] : rows[n + 1, 1]]
+    _apply(values, places, bounds, n, t[first:stop], seen)
+    return seen

@@ -16,17 +16,28 @@ from .simd import STORE, panel
 
 
 @device
+def gramian(U, S):
+    """S = U'U."""
+    panel(U, True, U, STORE, U[0], S, U, S[0])
+
+
+@device
+def hadamard(S, T, Q):
+    """Q = S * T."""
+    for r in range(Q.shape[0]):
+        for s in range(Q.shape[1]):
+            Q[r, s] = S[r, s] * T[r, s]
+
+
+@device
 def gramians(I, J, U, S, Q):
     """S and Q of three stacked factors."""
-    panel(U[:I], True, U[:I], STORE, U[0], S[0], U, S[0, 0])
-    panel(U[I : I + J], True, U[I : I + J], STORE, U[0], S[1], U, S[1, 0])
-    panel(U[I + J :], True, U[I + J :], STORE, U[0], S[2], U, S[2, 0])
-    R = S.shape[1]
-    for r in range(R):
-        for s in range(R):
-            Q[0, r, s] = S[1, r, s] * S[2, r, s]
-            Q[1, r, s] = S[0, r, s] * S[2, r, s]
-            Q[2, r, s] = S[0, r, s] * S[1, r, s]
+    gramian(U[:I], S[0])
+    gramian(U[I : I + J], S[1])
+    gramian(U[I + J :], S[2])
+    hadamard(S[1], S[2], Q[0])
+    hadamard(S[0], S[2], Q[1])
+    hadamard(S[0], S[1], Q[2])
 
 
 @kernel(uses_tiles=True)

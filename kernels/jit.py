@@ -5,38 +5,31 @@ source: a parallel form, and a serial twin for small work, for one thread, and f
 thread is inside a parallel region (Numba's `workqueue` layer aborts the process if two threads enter one). Kernels own
 their output rows or write a fixed number of partial sums, so both forms give the same bytes for any thread count.
 
-Numba's on-disk cache has three traps, each mended here:
-
-- its index does not tell twins apart: each twin gets a code name of its own;
-- it is stamped with one source file only, so a change in a helper would keep stale machine code: the directory is
-  named after the hash of every kernel source and of the Numba version;
-- a truncated file makes the next process fail: whatever cannot be read is compiled anew.
-
-``FASTCCPD_KERNEL_CACHE=0`` turns the cache off; ``NUMBA_CACHE_DIR`` moves it.
+Numba's on-disk cache does not tell twins apart: each gets a code name of its own (`disk_cache.py` has its other traps).
 """
 
-import hashlib
 import os
-import tempfile
 import threading
 import time
 import types
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 from numba import extending, prange
-from numba.core.caching import FunctionCache, NullCache
 from numba.core.ccallback import CFunc
 
-# Work below this, a third of a millisecond, is never shared: beside another spinning pool (BLAS) a launch can cost more
+from .disk_cache import CACHE_DIRECTORY as CACHE_DIRECTORY
+from .disk_cache import before_first_use as before_first_use
+from .disk_cache import use_cache
+
+# Work below this, a tenth of a millisecond, is never shared: beside another spinning pool (BLAS) a launch can cost more
 # than that. Above it, it is shared where a launch, timed once on this machine with its threading layer and wait policy
 # (3 us for a spinning OpenMP pool, 60 us for a sleeping one, 140 us for workqueue), is worth it.
-LEAST_PARALLEL_WORK = 16_000_000
+LEAST_PARALLEL_WORK = 4_000_000
 
 # In a loop that uses no BLAS at all, such as the solver's, there is no such pool, and this much is worth sharing.
 LEAST_PARALLEL_WORK_WITHOUT_BLAS = 1_000_000
@@ -45,11 +38,17 @@ _LAUNCHES_WORTH = 4
 
 # A launch that takes so many times as long as the serial twin, and this many seconds more, waits for a core that other
 # processes use: milliseconds, every time. Kernels then run serially for a while, the longer the more often it happens.
-_LATE_TIMES, _LATE_SECONDS = 4, 2e-4
+_LATE_TIMES, _LATE_SECONDS = 4, 1e-4
 _SHORTEST_REST, _LONGEST_REST = 0.01, 1.0
 
 # FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
 _FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+
+# Loops are shared where they say `prange`, and nowhere else: no launch hides in an assignment, and compiling is faster.
+_PARALLEL = {
+    "prange": True,
+    **dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False),
+}
 
 KERNELS = []
 
@@ -59,6 +58,9 @@ COMPILED = not numba.config.DISABLE_JIT
 # To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
 device: Any = numba.njit(**_FLAGS)
 intrinsic: Any = extending.intrinsic
+
+# For helpers within innermost loops, where a call would cost more than what it does.
+inlined: Any = numba.njit(inline="always", **_FLAGS)
 
 # The widest vector registers there are: arrays that start on such a boundary are read a third faster.
 ALIGNMENT = 64
@@ -72,9 +74,6 @@ def scratch(rows, width, like):
     return buffer[start : start + rows * width].reshape(rows, width)
 
 
-_preparations = {}
-
-
 class Kernel:
     """A compiled routine: call it for the serial twin, or with `work` (flops) to go parallel where that pays."""
 
@@ -84,7 +83,7 @@ class Kernel:
         self.uses_tiles = uses_tiles
         self.serial = _compile(function, "serial", uses_tiles, parallel=False)
         shares_work = "prange" in function.__code__.co_names
-        self.parallel = _compile(function, "parallel", uses_tiles, parallel=True) if shares_work else self.serial
+        self.parallel = _compile(function, "parallel", uses_tiles, parallel=_PARALLEL) if shares_work else self.serial
         self.was_launched, self.pace = False, None
         KERNELS.append(self)
 
@@ -117,11 +116,6 @@ class Kernel:
 
     def __repr__(self):
         return f"<kernel {self.__name__}>"
-
-
-def before_first_use(dtype, function):
-    """Have `function` called before the first kernel that uses tiles is compiled or loaded for `dtype`."""
-    _preparations[dtype] = function
 
 
 def kernel(function: Callable[..., Any] | None = None, *, uses_tiles: bool = False) -> Any:
@@ -170,7 +164,8 @@ class _Launch:
                 start = time.perf_counter()
                 nearly_nothing.parallel(counts)
                 times.append(time.perf_counter() - start)
-            self.seconds = sorted(times)[len(times) // 2]
+            # The least: in company, as right after BLAS, most of them may be late, and this is asked only once.
+            self.seconds = min(times)
         return work > _LAUNCHES_WORTH * self.seconds * _SERIAL_FLOPS_PER_SECOND
 
     def _after_fork(self):
@@ -209,70 +204,27 @@ def sharing_all_work():
             _launch.shares_all -= 1
 
 
-def _prepare_tiles(sig):
-    """See to it, before code is loaded or compiled, that the tiles it calls are there.
-
-    Numba asks its cache whenever it meets a new signature, and holds its compiler lock meanwhile.
-    """
-    kinds = {kind.dtype for kind in getattr(sig, "args", sig) if hasattr(kind, "dtype")}
-    for dtype in kinds & _preparations.keys():
-        _preparations.pop(dtype)()
-
-
-class _NoCache(NullCache):
-    uses_tiles = False
-
-    def load_overload(self, sig, target_context):
-        if self.uses_tiles:
-            _prepare_tiles(sig)
-
-
-class _ForgivingCache(FunctionCache):
-    """A cache that compiles anew whatever it cannot read or write."""
-
-    uses_tiles = False
-
-    def load_overload(self, sig, target_context):
-        if self.uses_tiles:
-            _prepare_tiles(sig)
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # a torn pickle raises nearly anything
-            self._discard()
-            return None
-
-    def save_overload(self, sig, data):
-        try:
-            super().save_overload(sig, data)
-        except Exception:
-            self._discard()
-
-    def _discard(self):
-        try:
-            self.flush()
-        except OSError:
-            self.disable()
-
-
 def _compile(function, twin, uses_tiles, *, parallel):
     """Compile one twin under a name of its own."""
     if not COMPILED:
         return function
     copy = _renamed(function, twin)
     dispatcher = numba.njit(parallel=parallel, **_FLAGS)(copy)
-    _use_cache(dispatcher, copy)
-    dispatcher._cache.uses_tiles = uses_tiles
+    use_cache(dispatcher, copy, uses_tiles)
     return dispatcher
 
 
 _callbacks = []  # machine code lives as long as its CFunc
 
 
-def callback(function, name, signature):
-    """Compile `function` for callers outside Numba's own conventions; the result has an `address`."""
+def callback(function, name, signature, uses_tiles=False):
+    """Compile `function` for callers outside Numba's own conventions; the result has an `address`.
+
+    With `uses_tiles` the tiles of its dtypes are made first, as for a kernel.
+    """
     copy = _renamed(function, name)
     compiled = CFunc(copy, (signature.args, signature.return_type), locals={}, options=_FLAGS)
-    _use_cache(compiled, copy)
+    use_cache(compiled, copy, uses_tiles)
     compiled.compile()
     _callbacks.append(compiled)
     return compiled
@@ -285,52 +237,6 @@ def _renamed(function, suffix):
     copy = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
     copy.__module__, copy.__doc__ = function.__module__, function.__doc__
     return copy
-
-
-def _use_cache(compiled, function):
-    if CACHE_DIRECTORY is None:
-        compiled._cache = _NoCache()
-        return
-    users_choice = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE_DIRECTORY)
-    try:
-        compiled._cache = _ForgivingCache(function)
-    finally:
-        numba.config.CACHE_DIR = users_choice
-
-
-def _source_key():
-    digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    return digest.hexdigest()[:20]
-
-
-def _cache_directory():
-    """A private, writable directory for this very version of the kernels, or None."""
-    # Bounds-checked code must neither be taken from the cache nor left in it.
-    if os.environ.get("FASTCCPD_KERNEL_CACHE") == "0" or numba.config.BOUNDSCHECK or numba.config.DISABLE_JIT:
-        return None
-    if numba.config.CACHE_DIR:
-        bases = [Path(numba.config.CACHE_DIR)]
-    else:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "fastccpd"
-        user = os.getuid() if hasattr(os, "getuid") else "user"
-        bases = [home, Path(tempfile.gettempdir()) / f"fastccpd-{user}"]
-    for base in bases:
-        path = base / f"kernels-{_source_key()}"
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=path).close()
-        except OSError:
-            continue
-        # Cache files are pickles: never load one that another user may have written.
-        if not hasattr(os, "getuid") or path.stat().st_uid == os.getuid():
-            return path
-    return None
-
-
-CACHE_DIRECTORY = _cache_directory()
 
 
 @kernel

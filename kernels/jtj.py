@@ -18,7 +18,7 @@ from .simd import ADD, STORE, panel
 
 
 @device
-def _one_mode(U, T, Q, Xm, Sl, Xl, Sm, W, L):
+def one_mode(U, T, Q, Xm, Sl, Xl, Sm, W, L):
     """L = T Q + U (Xm*Sl + Xl*Sm)."""
     R = Q.shape[0]
     for r in range(R):
@@ -34,9 +34,9 @@ def nine_blocks(U0, U1, U2, T0, T1, T2, S, Q, X, L0, L1, L2):
     panel(T0, True, U0, STORE, X[3, 0], X[0], U0, X[3, 0])
     panel(T1, True, U1, STORE, X[3, 0], X[1], U1, X[3, 0])
     panel(T2, True, U2, STORE, X[3, 0], X[2], U2, X[3, 0])
-    _one_mode(U0, T0, Q[0], X[1], S[2], X[2], S[1], X[3], L0)
-    _one_mode(U1, T1, Q[1], X[0], S[2], X[2], S[0], X[3], L1)
-    _one_mode(U2, T2, Q[2], X[0], S[1], X[1], S[0], X[3], L2)
+    one_mode(U0, T0, Q[0], X[1], S[2], X[2], S[1], X[3], L0)
+    one_mode(U1, T1, Q[1], X[0], S[2], X[2], S[0], X[3], L1)
+    one_mode(U2, T2, Q[2], X[0], S[1], X[1], S[0], X[3], L2)
 
 
 @kernel(uses_tiles=True)

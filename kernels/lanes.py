@@ -1,9 +1,10 @@
 """A vector of eight float64 that Numba keeps in a register: ``load``, ``store`` and the few operations on them.
 
 For algorithms that run the same scalar steps on eight problems at once. Numba would unroll a loop over eight lanes into
-scalar code; here each operation is one LLVM vector instruction. Arrays are one-dimensional; offsets count elements.
-A float32 array is widened as it is loaded and rounded as it is stored. With the JIT off the same names work on NumPy
-slices.
+scalar code; here each operation is one LLVM vector instruction. Arrays are one-dimensional; offsets count elements. A
+float32 array is widened as it is loaded and rounded as it is stored. `load_as`, `load_twice` and `fill_as` give vectors
+of the dtype of another array instead: of eight float32 where that is float32. With the JIT off the same names work on
+NumPy slices.
 """
 
 import numba
@@ -17,7 +18,7 @@ from .jit import intrinsic
 
 LANES = 8
 
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_VECTOR, _FLOATS = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.FloatType(), LANES)
 
 
 class LanesType(types.Type):
@@ -55,10 +56,105 @@ def _load(context, array, offset):
 def _store(context, array, offset, value):
     def codegen(context, b, signature, args):
         place, stored, size = _pointer(context, b, signature.args[0], *args[:2])
-        b.store(args[2] if stored == _VECTOR else b.fptrunc(args[2], stored), place, align=size)
+        value = args[2]
+        if value.type != stored:
+            value = (b.fpext if stored == _VECTOR else b.fptrunc)(value, stored)
+        b.store(value, place, align=size)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, lanes_type), codegen
+    return types.void(array, types.intp, value), codegen
+
+
+class FloatLanesType(types.Type):
+    def __init__(self):
+        super().__init__(name="FloatLanes")
+
+
+float_lanes_type = FloatLanesType()
+
+
+@register_model(FloatLanesType)
+class _FloatLanesModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, _FLOATS)
+
+
+def _kind_like(like):
+    """The type of vectors of an array's own dtype."""
+    return float_lanes_type if like.dtype == types.float32 else lanes_type
+
+
+def _converted(b, value, kind):
+    """A vector of floats as one of `kind`."""
+    to = _FLOATS if kind is float_lanes_type else ir.VectorType(ir.DoubleType(), value.type.count)
+    to = ir.VectorType(to.element, value.type.count)
+    if value.type == to:
+        return value
+    return b.fptrunc(value, to) if kind is float_lanes_type else b.fpext(value, to)
+
+
+@intrinsic
+def _load_as(context, array, offset, like):
+    result = _kind_like(like)
+
+    def codegen(context, b, signature, args):
+        place, _, size = _pointer(context, b, signature.args[0], *args[:2])
+        return _converted(b, b.load(place, align=size), result)
+
+    return result(array, types.intp, like), codegen
+
+
+@intrinsic
+def _fill_as(context, number, like):
+    result = _kind_like(like)
+
+    def codegen(context, b, signature, args):
+        vector = _FLOATS if result is float_lanes_type else _VECTOR
+        value = args[0] if vector is _VECTOR else b.fptrunc(args[0], ir.FloatType())
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = b.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+        return b.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+    return result(types.float64, like), codegen
+
+
+@intrinsic
+def _widen(context, a):
+    return lanes_type(a), lambda context, b, signature, args: _converted(b, args[0], lanes_type)
+
+
+@intrinsic
+def _load_twice(context, array, offset, like):
+    result = _kind_like(like)
+
+    def codegen(context, b, signature, args):
+        data = context.make_array(signature.args[0])(context, b, args[0]).data
+        kind = context.get_data_type(signature.args[0].dtype)
+        half = ir.VectorType(kind, LANES // 2)
+        place = b.bitcast(b.gep(data, [args[1]]), half.as_pointer())
+        value = b.load(place, align=signature.args[0].dtype.bitwidth // 8)
+        order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [n // 2 for n in range(LANES)])
+        return _converted(b, b.shuffle_vector(value, ir.Constant(half, ir.Undefined), order), result)
+
+    return result(array, types.intp, like), codegen
+
+
+@intrinsic
+def _store_pairs(context, array, offset, value):
+    def codegen(context, b, signature, args):
+        data = context.make_array(signature.args[0])(context, b, args[0]).data
+        kind = context.get_data_type(signature.args[0].dtype)
+        half = ir.VectorType(kind, LANES // 2)
+        undefined, thirty_two = ir.Constant(args[2].type, ir.Undefined), ir.IntType(32)
+        orders = ([2 * n + k for n in range(LANES // 2)] for k in range(2))
+        places = (ir.Constant(ir.VectorType(thirty_two, LANES // 2), order) for order in orders)
+        total = b.fadd(*(b.shuffle_vector(args[2], undefined, place) for place in places))
+        total = total if total.type == half else (b.fptrunc if kind == ir.FloatType() else b.fpext)(total, half)
+        address = b.bitcast(b.gep(data, [args[1]]), half.as_pointer())
+        b.store(total, address, align=signature.args[0].dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), codegen
 
 
 @intrinsic
@@ -74,43 +170,56 @@ def _fill(context, number):
 @intrinsic
 def _multiply_add(context, a, b, c):
     def codegen(context, b, signature, args):
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.fma.v{LANES}f64"), args)
+        vector = args[0].type
+        kind, bits = ir.FunctionType(vector, [vector] * 3), 64 if vector == _VECTOR else 32
+        return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.fma.v{LANES}f{bits}"), args)
 
-    return lanes_type(lanes_type, lanes_type, lanes_type), codegen
+    return a(a, a, a), codegen
 
 
 @intrinsic
 def _multiply(context, a, b):
-    return lanes_type(lanes_type, lanes_type), lambda context, b, signature, args: b.fmul(*args)
+    return a(a, a), lambda context, b, signature, args: b.fmul(*args)
+
+
+@intrinsic
+def _add(context, a, b):
+    return a(a, a), lambda context, b, signature, args: b.fadd(*args)
+
+
+@intrinsic
+def _subtract(context, a, b):
+    return a(a, a), lambda context, b, signature, args: b.fsub(*args)
 
 
 @intrinsic
 def _negate(context, a):
-    def codegen(context, b, signature, args):
-        return b.fsub(ir.Constant(_VECTOR, [-0.0] * LANES), args[0])
-
-    return lanes_type(lanes_type), codegen
+    return a(a), lambda context, b, signature, args: b.fsub(ir.Constant(args[0].type, [-0.0] * LANES), args[0])
 
 
 @intrinsic
 def _reciprocal_root(context, a):
     def codegen(context, b, signature, args):
-        kind = ir.FunctionType(_VECTOR, [_VECTOR])
-        root = b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.sqrt.v{LANES}f64"), args)
-        zero, one = (ir.Constant(_VECTOR, [value] * LANES) for value in (0.0, 1.0))
+        vector = args[0].type
+        kind, bits = ir.FunctionType(vector, [vector]), 64 if vector == _VECTOR else 32
+        root = b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.sqrt.v{LANES}f{bits}"), args)
+        zero, one = (ir.Constant(vector, [value] * LANES) for value in (0.0, 1.0))
         return b.select(b.fcmp_ordered(">", args[0], zero), b.fdiv(one, root), zero)
 
-    return lanes_type(lanes_type), codegen
+    return a(a), codegen
 
 
 def _plain_store(array, offset, value):
     array[offset : offset + LANES] = value
 
 
+def _plain_store_pairs(array, offset, value):
+    array[offset : offset + LANES // 2] = value[::2] + value[1::2]
+
+
 def _plain_reciprocal_root(a):
     positive = a > 0.0
-    return np.where(positive, 1.0 / np.sqrt(np.where(positive, a, 1.0)), 0.0)
+    return np.where(positive, 1 / np.sqrt(np.where(positive, a, 1)), 0).astype(a.dtype)
 
 
 if numba.config.DISABLE_JIT:
@@ -118,13 +227,28 @@ if numba.config.DISABLE_JIT:
     def load(array, offset):
         return array[offset : offset + LANES].astype(np.float64)
 
+    def load_as(array, offset, like):
+        return array[offset : offset + LANES].astype(like.dtype)
+
+    def load_twice(array, offset, like):
+        return np.repeat(array[offset : offset + LANES // 2].astype(like.dtype), 2)
+
+    def fill_as(number, like):
+        return np.full(LANES, number, like.dtype)
+
+    def widen(a):
+        return a.astype(np.float64)
+
     def fill(number):
         return np.full(LANES, number)
 
     def multiply_add(a, b, c):
         return a * b + c
 
-    store, multiply, negate, reciprocal_root = _plain_store, np.multiply, np.negative, _plain_reciprocal_root
+    store, store_pairs, reciprocal_root = _plain_store, _plain_store_pairs, _plain_reciprocal_root
+    add, subtract, multiply, negate = np.add, np.subtract, np.multiply, np.negative
 else:
-    load, store, fill = _load, _store, _fill
-    multiply_add, multiply, negate, reciprocal_root = _multiply_add, _multiply, _negate, _reciprocal_root
+    load, load_as, load_twice, widen = _load, _load_as, _load_twice, _widen
+    store, store_pairs, fill, fill_as = _store, _store_pairs, _fill, _fill_as
+    add, subtract, multiply, multiply_add = _add, _subtract, _multiply, _multiply_add
+    negate, reciprocal_root = _negate, _reciprocal_root

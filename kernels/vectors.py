@@ -45,6 +45,23 @@ def _piece_dot(a, b, first, stop):
     return total
 
 
+@device
+def dot_rows(a, b, first, stop):
+    """<a[first:stop], b[first:stop]> of matrices."""
+    width = a.shape[1]
+    return _piece_dot(a.reshape(-1), b.reshape(-1), first * width, stop * width)
+
+
+@device
+def add_scaled(alpha, a, b, first, stop):
+    """b[first:stop] += alpha a[first:stop]."""
+    step, whole = fill(alpha), first + (stop - first) // LANES * LANES
+    for n in range(first, whole, LANES):
+        store(b, n, multiply_add(step, load(a, n), load(b, n)))
+    for n in range(whole, stop):
+        b[n] += alpha * a[n]
+
+
 @kernel
 def dot_pieces(a, b, sums):
     """Inner product, piece by piece.
@@ -64,15 +81,9 @@ def advance_along(alpha, d, Hd, p, r):
     p += alpha d, r += alpha Hd.
     """
     for piece in prange((p.shape[0] + PIECE - 1) // PIECE):
-        step = fill(alpha)
-        stop = min(p.shape[0], (piece + 1) * PIECE)
-        whole = stop - stop % LANES
-        for n in range(piece * PIECE, whole, LANES):
-            store(p, n, multiply_add(step, load(d, n), load(p, n)))
-            store(r, n, multiply_add(step, load(Hd, n), load(r, n)))
-        for n in range(whole, stop):
-            p[n] += alpha * d[n]
-            r[n] += alpha * Hd[n]
+        first, stop = piece * PIECE, min(p.shape[0], (piece + 1) * PIECE)
+        add_scaled(alpha, d, p, first, stop)
+        add_scaled(alpha, Hd, r, first, stop)
 
 
 @kernel
@@ -84,19 +95,24 @@ def turn_direction(r, y, before, d, sums):
     """
     for piece in prange(sums.shape[0]):
         sums[piece] = _piece_dot(r, y, piece * PIECE, min(r.shape[0], (piece + 1) * PIECE))
-    beta = _in_order(sums) / before
+    beta = in_order(sums) / before
     for piece in prange(sums.shape[0]):
-        share = fill(beta)
-        stop = min(d.shape[0], (piece + 1) * PIECE)
-        whole = stop - stop % LANES
-        for n in range(piece * PIECE, whole, LANES):
-            store(d, n, multiply_add(share, load(d, n), negate(load(y, n))))
-        for n in range(whole, stop):
-            d[n] = beta * d[n] - y[n]
+        next_direction(beta, y, d, piece * PIECE, min(d.shape[0], (piece + 1) * PIECE))
 
 
 @device
-def _in_order(sums):
+def next_direction(beta, y, d, first, stop):
+    """d[first:stop] = beta d[first:stop] - y[first:stop]."""
+    share, whole = fill(beta), first + (stop - first) // LANES * LANES
+    for n in range(first, whole, LANES):
+        store(d, n, multiply_add(share, load(d, n), negate(load(y, n))))
+    for n in range(whole, stop):
+        d[n] = beta * d[n] - y[n]
+
+
+@device
+def in_order(sums):
+    """The sum of `sums`, from the first to the last."""
     total = 0.0
     for n in range(sums.shape[0]):
         total += sums[n]

@@ -42,11 +42,8 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     vectors.dot(a, b)
     vectors.advance(0.5, a, b, p, r)
     vectors.turn(a, b, 2.0, r)
-    Z, weights = rng.standard_normal((*shape[:2], 5)), np.empty(shape[:2])
-    kinds, grams = rng.integers(0, 3, shape[:2]), rng.random((3, 5, 5))
-    maps.edge_weights(readonly(Z), 0.7, 0.1, 2.0, weights, np.empty(len(Z)))
-    maps.curvature(*map(readonly, (Z, kinds, grams, weights)), np.empty(Z.shape))
-    maps.diagonal_curvature(*map(readonly, (Z, rng.random(5), weights)), np.empty(Z.shape))
+    Z = rng.standard_normal((*shape[:2], 5))
+    solve_maps(dtype)
     for axis, n in enumerate(shape[:2]):
         maps.along(compressed_rows(sparse.random_array((n // 4, n), density=0.1, rng=rng)), Z, axis)
     slices.shrink(rng.standard_normal((14, 3, 32)), np.array([0, 1, 3, 6, 14]), 1.5, np.empty((14, 3, 32)))
@@ -64,7 +61,34 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     objective = CoupledCPD.of_problem(Problem(hsi.astype(dtype), msi.astype(dtype), degradation), rank)
     _, g = objective.cost_and_gradient(rng.random(objective.shape))
     objective.hessp(objective.precondition(g))
+    walk = objective.walk()
+    before = walk.begin(g)
+    walk.turn(before / walk.curvature(), before)
     jit.nearly_nothing(np.zeros(3))
+
+
+def solve_maps(dtype):
+    """Every pass of the solution of maps, with gaps, on a grid of odd size."""
+    from scenery import small_case
+
+    from fastccpd import Problem
+    from fastccpd.estimation.map_data import Blur, MapData, WhitenedImage
+    from fastccpd.estimation.map_system import MapSystem
+
+    rng = np.random.default_rng(1)
+    _, hsi, msi, degradation = small_case(shape=(28, 20, 30), rank=3, noise=0.01)
+    has = [rng.random(image.shape) > 0.1 for image in (hsi, msi)]
+    problem = Problem(hsi.astype(dtype), msi.astype(dtype), degradation, True, *has)
+    images = (
+        WhitenedImage(image, np.full(image.shape[2], 0.01), valid)
+        for image, valid in ((problem.hsi, problem.hsi_valid), (problem.msi, problem.msi_valid))
+    )
+    data = MapData(*images, Blur(degradation), degradation.PM, rng.standard_normal((30, 5)))
+    system, Z = MapSystem(data), data.layout.stack(rng.standard_normal((28, 20, 5)), dtype)
+    system.weigh(Z, 0.7, 0.1, 2.0)
+    system.solve(Z, system.residual(Z, data.target)[1], 2, 0.1)
+    direction = data.layout.zeros()
+    system.solve(direction, system.residual(direction, data.target)[1], 2, 0.1)
 
 
 @pytest.fixture(name="fresh", scope="session")

@@ -7,7 +7,6 @@ import numpy as np
 import oracle
 import pytest
 from fastccpd.kernels import maps, slices, vectors
-from fastccpd.kernels.arrays import readonly
 from scipy import sparse
 
 from fastccpd import kernels
@@ -181,50 +180,6 @@ def map_shapes(count, seed):
     sample = [tuple(int(n) for n in rng.choice(MAP_SIZES, 3)) for _ in range(count)]
     edges = [(1, 1, 1), (1, 1, 17), (17, 1, 2), (1, 16, 3), (2, 17, 1), (16, 2, 7), (17, 16, 5)]
     return edges + [shape for shape in sample if np.prod(shape) <= 1500]
-
-
-@pytest.mark.parametrize("shape", map_shapes(15, seed=4))
-def test_edge_weights_match_dense_differences(shape):
-    Z, out, rest = np.random.default_rng(0).standard_normal(shape), np.empty(shape[:2]), np.empty(shape[0])
-    maps.edge_weights(readonly(Z), 0.7, 0.2, 1.5, out, rest)
-    y = oracle.steps(Z, 0.2)
-    assert oracle.ratio(out, 0.7 / (y * np.sqrt(1.0 + y / 1.5)), 2 * shape[2]) < LIMIT
-    left = 0.7 * oracle.edge_price(y, 1.5) - 0.5 * out * (y**2 - 0.2**2)
-    np.testing.assert_allclose(rest, left.sum(axis=1), rtol=1e-12)
-
-
-def test_an_edge_weight_is_the_slope_of_the_price_over_the_step():
-    y, h = np.linspace(0.1, 40.0, 50), 1e-6
-    slope = (oracle.edge_price(y + h, 3.0) - oracle.edge_price(y - h, 3.0)) / (2.0 * h)
-    for step, expected in zip(y, slope / y):
-        weights = np.empty((2, 1))
-        maps.edge_weights(readonly(np.array([[[0.0]], [[step]]])), 1.0, 1e-9, 3.0, weights, np.empty(2))
-        assert weights[0, 0] == pytest.approx(expected, rel=1e-6)
-
-
-def test_edge_weights_of_flat_maps_are_the_weight_over_the_rounding():
-    out = np.empty((3, 5))
-    maps.edge_weights(readonly(np.full((3, 5, 2), 9.0)), 0.5, 0.25, 1e300, out, np.empty(3))
-    np.testing.assert_array_equal(out, 2.0)
-
-
-@pytest.mark.parametrize("shape", map_shapes(15, seed=5))
-def test_curvature_matches_the_dense_hessian(shape):
-    rng = np.random.default_rng(1)
-    Z, weights, out = rng.standard_normal(shape), rng.random(shape[:2]), np.empty(shape)
-    kinds, grams = rng.integers(0, 3, shape[:2]), rng.standard_normal((3, shape[2], shape[2]))
-    maps.curvature(*map(readonly, (Z, kinds, grams, weights)), out)
-    assert oracle.ratio(out, oracle.curvature(Z, kinds, grams, weights), shape[2] + 4) < LIMIT
-
-
-@pytest.mark.parametrize("shape", map_shapes(15, seed=5))
-def test_curvature_of_one_diagonal_gramian_matches_the_dense_hessian(shape):
-    rng = np.random.default_rng(2)
-    Z, diagonal, weights = rng.standard_normal(shape), rng.random(shape[2]), rng.random(shape[:2])
-    out = np.empty(shape)
-    maps.diagonal_curvature(*map(readonly, (Z, diagonal, weights)), out)
-    reference = oracle.curvature(Z, np.zeros(shape[:2], int), np.diag(diagonal)[None], weights)
-    assert oracle.ratio(out, reference, shape[2] + 4) < LIMIT
 
 
 @pytest.mark.parametrize("shape", map_shapes(25, seed=6))

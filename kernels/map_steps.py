@@ -1,0 +1,332 @@
+"""Conjugate gradients on stacks of maps, every step four passes: what the maps of a scene are solved with.
+
+The system is that of P maps on an I × J grid,
+
+    H = share ⊗ diag(a) + D'wD ⊗ 1 + P'P ⊗ G,     P = P1 ⊗ P2,
+
+a pixelwise term, weighted differences that all maps share, and a blur of the maps mixed by a P × P matrix G. (Pixels
+that are exceptions add E_k − diag(a) of their own kind k; so do coarse ones to G.)
+
+**Layout.** A stack is one-dimensional: `GUARD` zeros, then for each row of pixels the P maps one after the other, each
+W = J numbers padded with zeros to a multiple of eight, then `GUARD` zeros again. A plane is a stack of one map. So
+eight pixels of one map are a vector, no loop has a rest, and the next number to the left and right is always there to
+be read: beyond the border its weight is zero.
+
+**Preconditioner.** The diagonal of H on the grid, plus that of H on aggregates of 2 × 2, 4 × 4, … pixels (Bramble,
+Pasciak, Xu: Parallel multilevel preconditioners, 1990): y = Σ_l R_l diag(R_l'H R_l)⁻¹ R_l' r, R_l constant on
+aggregates. A sum, so <r, y> is one of sums over levels, and costs no pass of its own. The levels from the first
+aggregates on lie one behind the other in one array; `levels` has a row (start, rows, width) for each.
+
+**Edges.** D Z holds the differences of a pixel to the next row and to the next column of all P maps at once (none
+beyond the border), so that the maps share their edges. A step of length y = sqrt(|D Z|² + rounding²) costs
+
+    p(y) = 2 knee (sqrt(1 + y/knee) − 1):
+
+total variation, p = y, for steps well below the knee, and only the root of a step well above it, for an edge is an
+edge however high. Where Z is known roughly, p is bounded by a square, w |D Z|²/2 + constant with w = p'(y)/y =
+1 / (y sqrt(1 + y/knee)): p is concave in y².
+
+**Passes.** Arithmetic is that of the direction d, float32 or float64; sums are float64.
+
+    turn_maps       d = y + β d
+    blur_maps       what d'Hd is, and P2'G P d, which `advance_maps` still multiplies by P1'
+    advance_maps    Z += α d,  r −= α H d,  R_1' r,  <r, y> on the grid
+    correct_maps    y on all aggregates, <r, y> on them
+"""
+
+import numpy as np
+from numba import prange
+
+from .jit import device, inlined, kernel
+from .lanes import (
+    LANES,
+    add,
+    fill,
+    fill_as,
+    load,
+    load_as,
+    load_twice,
+    multiply,
+    multiply_add,
+    store,
+    store_pairs,
+    subtract,
+    widen,
+)
+
+#: Numbers before and behind a stack that may be read, and are zero.
+GUARD = 16
+
+#: Numbers of a row that are summed up in the arithmetic of the direction, before the sum goes on in float64.
+RUN = 16 * LANES
+
+
+@device
+def _sum(lanes):
+    """Of the lanes of a vector, in order."""
+    values = np.empty(LANES)
+    store(values, 0, lanes)
+    total = 0.0
+    for n in range(LANES):
+        total += values[n]
+    return total
+
+
+@inlined
+def _differences(d, at, before, after, below, right, place, W):
+    """D'wD d at eight pixels of one map; the rows before and after are so far away, none where they are not there."""
+    here = load_as(d, at, d)
+    above = place - (W if before > 0 else 0)
+    total = multiply(load_as(below, above, d), subtract(here, load_as(d, at - before, d)))
+    total = multiply_add(load_as(below, place, d), subtract(here, load_as(d, at + after, d)), total)
+    total = multiply_add(load_as(right, place - 1, d), subtract(here, load_as(d, at - 1, d)), total)
+    return multiply_add(load_as(right, place, d), subtract(here, load_as(d, at + 1, d)), total)
+
+
+@kernel
+def turn_maps(shape, inverse, r, coarser, coarse_width, beta, d):
+    """The next conjugate direction.
+
+    (3),(S),(S),(S1),(),()->(S)
+    d = inverse * r + what `coarser`, the first level of aggregates, adds, + beta d.
+    """
+    I, P, W = shape
+    for i in prange(I):
+        share = fill_as(beta, d)
+        for p in range(P):
+            at, above = GUARD + (i * P + p) * W, GUARD + (i // 2 * P + p) * coarse_width
+            for j in range(0, W, LANES):
+                y = load_twice(coarser, above + j // 2, d)
+                y = multiply_add(load_as(inverse, at + j, d), load_as(r, at + j, d), y)
+                store(d, at + j, multiply_add(share, load_as(d, at + j, d), y))
+
+
+@kernel
+def blur_maps(
+    shape, d, a, ones, below, right, odd, extras, rows, columns, back, G, odd_coarse, extras_coarse, out, sums
+):
+    """Blur, mix, and half of the way back; and the energy d'Hd.
+
+    (3),(S),(P),(L),(L),(L),(m),(k,P,P),csr,csr,csr,(P Q),(n),(l,P,P)->(T),(I1)
+    out = the stack P2' G P2 P1 d of I1 rows; sums[i] = the part of d'Hd of the i-th coarse row, and of fine rows.
+    G has its rows padded to a multiple of eight, Q.
+    """
+    I, P, W = shape
+    row_starts, row_columns, row_values = rows
+    column_starts, column_columns, column_values = columns
+    back_starts, back_columns, back_values = back
+    I1, J1, J = row_starts.shape[0] - 1, column_starts.shape[0] - 1, back_starts.shape[0] - 1
+    up, Q = P * W, (P + LANES - 1) // LANES * LANES
+    for i1 in prange(I1):
+        # From here on a vector holds eight maps of one pixel: columns are what is summed over.
+        row, blurred = np.empty(W, d.dtype), np.zeros(W * Q, d.dtype)
+        coarse, mixed = np.empty(J1 * Q, d.dtype), np.empty(J1 * Q, d.dtype)
+        for p in range(P):
+            row[:] = 0.0
+            for entry in range(row_starts[i1], row_starts[i1 + 1]):
+                at, value = GUARD + row_columns[entry] * up + p * W, fill_as(row_values[entry], d)
+                for j in range(0, W, LANES):
+                    store(row, j, multiply_add(value, load_as(d, at + j, d), load_as(row, j, d)))
+            for j in range(J):
+                blurred[j * Q + p] = row[j]
+        starts, places, kinds = odd_coarse
+        energy = fill(0.0)
+        for j1 in range(J1):
+            for q in range(0, Q, LANES):
+                total = fill_as(0.0, d)
+                for entry in range(column_starts[j1], column_starts[j1 + 1]):
+                    at = column_columns[entry] * Q + q
+                    total = multiply_add(fill_as(column_values[entry], d), load_as(blurred, at, d), total)
+                store(coarse, j1 * Q + q, total)
+            for q in range(0, Q, LANES):
+                total = fill_as(0.0, d)
+                for p in range(P):
+                    total = multiply_add(fill_as(coarse[j1 * Q + p], d), load_as(G, p * Q + q, d), total)
+                store(mixed, j1 * Q + q, total)
+        for entry in range(starts[i1], starts[i1 + 1]):
+            at, extra = places[entry] * Q, extras_coarse[kinds[entry]]
+            for p in range(P):
+                for q in range(P):
+                    mixed[at + p] += extra[p, q] * coarse[at + q]
+        for n in range(0, J1 * Q, LANES):
+            energy = multiply_add(load(coarse, n), load(mixed, n), energy)
+        # What was blurred is done with, and its room is taken for the way back.
+        for j in range(J):
+            first, last = back_starts[j], back_starts[j + 1]
+            for q in range(0, Q, LANES):
+                total = fill_as(0.0, d)
+                for entry in range(first, last):
+                    at = back_columns[entry] * Q + q
+                    total = multiply_add(fill_as(back_values[entry], d), load_as(mixed, at, d), total)
+                store(blurred, j * Q + q, total)
+        for p in range(P):
+            to = out[GUARD + (i1 * P + p) * W : GUARD + (i1 * P + p) * W + J]
+            for j in range(J):
+                to[j] = blurred[j * Q + p]
+        of_odd = 0.0
+        starts, places, kinds = odd
+        for i in range(i1 * I // I1, (i1 + 1) * I // I1):
+            after = up if i + 1 < I else 0
+            for p in range(P):
+                at, own = GUARD + (i * P + p) * W, fill_as(a[p], d)
+                for first in range(0, W, RUN):
+                    # A short sum keeps its digits in float32.
+                    total = fill_as(0.0, d)
+                    for j in range(first, min(W, first + RUN), LANES):
+                        here, place = load_as(d, at + j, d), GUARD + i * W + j
+                        part = multiply(multiply(own, load_as(ones, place, d)), multiply(here, here))
+                        step = subtract(here, load_as(d, at + after + j, d))
+                        part = multiply_add(load_as(below, place, d), multiply(step, step), part)
+                        step = subtract(here, load_as(d, at + 1 + j, d))
+                        total = add(total, multiply_add(load_as(right, place, d), multiply(step, step), part))
+                    energy = add(energy, widen(total))
+            for entry in range(starts[i], starts[i + 1]):
+                at, extra = GUARD + i * up + places[entry], extras[kinds[entry]]
+                for p in range(P):
+                    for q in range(P):
+                        of_odd += d[at + p * W] * extra[p, q] * d[at + q * W]
+        sums[i1] = of_odd + _sum(energy)
+
+
+@kernel
+def advance_maps(
+    shape, alpha, d, a, ones, below, right, odd, extras, back, blurred, inverse, coarse_width, Z, r, coarser, sums
+):
+    """A step along d.
+
+    (3),(),(S),(P),(L),(L),(L),(m),(k,P,P),csr,(T),(S),()->(S),(S),(S1),(I2)
+    Z += alpha d, if Z is not empty, r -= alpha H d, coarser = sums of r over 2 x 2 pixels, sums[i] = the part of
+    r' inverse r of two rows.
+    """
+    I, P, W = shape
+    back_starts, back_columns, back_values = back
+    starts, places, kinds = odd
+    up, moves = P * W, Z.shape[0] > 0
+    for pair in prange((I + 1) // 2):
+        along, step, total = fill_as(alpha, Z), fill_as(-alpha, d), fill(0.0)
+        for i in range(2 * pair, min(I, 2 * pair + 2)):
+            before, after = up if i > 0 else 0, up if i + 1 < I else 0
+            for entry in range(starts[i], starts[i + 1]):
+                at, extra = GUARD + i * up + places[entry], extras[kinds[entry]]
+                for p in range(P):
+                    value = 0.0
+                    for q in range(P):
+                        value += extra[p, q] * d[at + q * W]
+                    r[at + p * W] -= alpha * value
+            for p in range(P):
+                at, own = GUARD + (i * P + p) * W, fill_as(a[p], d)
+                for first in range(0, W, RUN):
+                    last, part = min(W, first + RUN), fill_as(0.0, d)
+                    for entry in range(back_starts[i], back_starts[i + 1]):
+                        value = fill_as(-alpha * back_values[entry], d)
+                        seen = GUARD + back_columns[entry] * up + p * W
+                        for j in range(first, last, LANES):
+                            left = multiply_add(value, load_as(blurred, seen + j, d), load_as(r, at + j, d))
+                            store(r, at + j, left)
+                    for j in range(first, last, LANES):
+                        here, place = load_as(d, at + j, d), GUARD + i * W + j
+                        Hd = _differences(d, at + j, before, after, below, right, place, W)
+                        Hd = multiply_add(multiply(own, load_as(ones, place, d)), here, Hd)
+                        left = multiply_add(step, Hd, load_as(r, at + j, d))
+                        store(r, at + j, left)
+                        if moves:
+                            store(Z, at + j, multiply_add(along, load_as(d, at + j, Z), load_as(Z, at + j, Z)))
+                        part = multiply_add(multiply(left, left), load_as(inverse, at + j, d), part)
+                    total = add(total, widen(part))
+        for p in range(P):
+            at, to = GUARD + (2 * pair * P + p) * W, GUARD + (pair * P + p) * coarse_width
+            for j in range(0, W, LANES):
+                both = load_as(r, at + j, r)
+                if 2 * pair + 1 < I:
+                    both = add(both, load_as(r, at + up + j, r))
+                store_pairs(coarser, to + j // 2, both)
+            coarser[to + W // 2 : to + coarse_width] = 0.0
+        sums[pair] = _sum(total)
+
+
+@kernel
+def correct_maps(levels, maps, inverse, r, y, sums):
+    """The preconditioner on all aggregates.
+
+    (L,3),(),(M),(M)->(M),(N)
+    r = its sums over aggregates from the second level on, y = inverse * r + what the next level adds, level by level;
+    sums[n] = the part of r' inverse r of the n-th row of all levels. y may be r itself.
+    """
+    L, P = levels.shape[0], maps
+    for level in range(1, L):
+        start, rows, W = levels[level]
+        before, rows_before, W_before = levels[level - 1]
+        up = P * W_before
+        for i in prange(rows):
+            for p in range(P):
+                at, to = before + (2 * i * P + p) * W_before, start + (i * P + p) * W
+                for j in range(0, W_before, LANES):
+                    both = load_as(r, at + j, r)
+                    if 2 * i + 1 < rows_before:
+                        both = add(both, load_as(r, at + up + j, r))
+                    store_pairs(r, to + j // 2, both)
+                r[to + W_before // 2 : to + W] = 0.0
+    done = 0
+    for back in range(L):
+        level = L - 1 - back
+        start, rows, W = levels[level]
+        after, W_after = (levels[level + 1, 0], levels[level + 1, 2]) if back > 0 else (start, W)
+        for i in prange(rows):
+            total = fill(0.0)
+            for p in range(P):
+                at, above = start + (i * P + p) * W, after + (i // 2 * P + p) * W_after
+                for j in range(0, W, LANES):
+                    left = load_as(r, at + j, r)
+                    value = multiply(left, load_as(inverse, at + j, r))
+                    total = add(total, widen(multiply(value, left)))
+                    if back > 0:
+                        value = add(value, load_twice(y, above + j // 2, r))
+                    store(y, at + j, value)
+            sums[done + i] = _sum(total)
+        done += rows
+
+
+@kernel
+def invert_diagonal(rows, maps, width, first, own, share, coverage, a, g, inverse):
+    """One over the diagonal of H, on the grid or on aggregates; zero where there is nothing.
+
+    (),(),(),(),(L),(L),(L),(P),(P)->(S)
+    inverse = 1 / (own + share a + coverage g) from the number `first` on.
+    """
+    for i in prange(rows):
+        for p in range(maps):
+            at, place = first + (i * maps + p) * width, GUARD + i * width
+            for j in range(width):
+                value = own[place + j] + share[place + j] * a[p] + coverage[place + j] * g[p]
+                inverse[at + j] = 1.0 / value if value > 0.0 else 0.0
+
+
+@kernel
+def reweight_maps(shape, columns, Z, weight, rounding, knee, below, right, rest):
+    """The weights of the squares that bound `weight` times the price of edges, and what the squares leave of it.
+
+    (3),(),(S),(),(),()->(L),(L),(I)
+    w = weight / (y sqrt(1 + y/knee)), y² = |D Z|² + rounding², for each pixel; below = right = w, zero where there is
+    no such neighbour; rest[i] = sum over a row of weight p(y) - w |D Z|² / 2.
+    """
+    I, P, W = shape
+    for i in prange(I):
+        steps, up = np.zeros(columns), P * W
+        for p in range(P):
+            at = GUARD + (i * P + p) * W
+            row, right_of = Z[at : at + columns], Z[at + 1 : at + columns]
+            if i + 1 < I:
+                under = Z[at + up : at + up + columns]
+                for j in range(columns):
+                    steps[j] += (np.float64(under[j]) - row[j]) ** 2
+            for j in range(columns - 1):
+                steps[j] += (np.float64(right_of[j]) - row[j]) ** 2
+        total, place = 0.0, GUARD + i * W
+        for j in range(columns):
+            step = np.sqrt(steps[j] + rounding * rounding)
+            root = np.sqrt(1.0 + step / knee)
+            own = weight / (step * root)
+            below[place + j] = own if i + 1 < I else 0.0
+            right[place + j] = own if j + 1 < columns else 0.0
+            total += 2.0 * weight * knee * (root - 1.0) - 0.5 * own * steps[j]
+        rest[i] = total

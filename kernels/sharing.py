@@ -1,0 +1,113 @@
+"""Work that threads take as they come, instead of equal shares: beside another spinning pool one of them may be slow.
+
+Within one parallel loop, whose iterations are only there to bring the threads in, each thread claims pieces of a stage
+until none is left, and waits until all are done before it goes on to the next stage:
+
+    for _ in prange(pieces):
+        piece = claim(stages[0])
+        while piece < pieces:
+            ...
+            piece = done(stages[0])
+        wait(stages[0], pieces)
+        ...
+
+A later iteration on the same thread finds nothing left to do. The number of threads need not be known: in the serial
+twin the first iteration takes all, and a thread that comes late, or never, keeps nobody waiting, since only pieces that
+somebody has claimed are waited for. So several stages need one launch, and no barrier but its end.
+
+Who takes which piece is chance: a piece owns its rows, or its partial sum, which is added up in the order of pieces. So
+bytes do not depend on it.
+"""
+
+import os
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from .jit import device, intrinsic
+
+_ONE = ir.Constant(ir.IntType(64), 1)
+
+# Numbers from one stage's counts to the next: the two of a stage share a cache line with nothing else.
+_APART = 8
+
+
+@device
+def stages_of(count):
+    """Counts of the pieces claimed and done, for so many stages."""
+    stages = np.empty((count, _APART), np.int64)
+    for stage in range(count):
+        stages[stage, 0] = 0
+        stages[stage, 1] = 0
+    return stages
+
+
+def _place(context, b, signature, args, n):
+    data = context.make_array(signature.args[0])(context, b, args[0]).data
+    return b.gep(data, [ir.Constant(ir.IntType(64), n)])
+
+
+@intrinsic
+def _claim(context, stage):
+    """The next piece of a stage: a number that no other thread gets."""
+
+    def codegen(context, b, signature, args):
+        return b.atomic_rmw("add", _place(context, b, signature, args, 0), _ONE, "seq_cst")
+
+    return types.int64(stage), codegen
+
+
+@intrinsic
+def _done(context, stage):
+    """Count a piece as done, and claim the next one."""
+
+    def codegen(context, b, signature, args):
+        b.atomic_rmw("add", _place(context, b, signature, args, 1), _ONE, "seq_cst")
+        return b.atomic_rmw("add", _place(context, b, signature, args, 0), _ONE, "seq_cst")
+
+    return types.int64(stage), codegen
+
+
+@intrinsic
+def _count_done(context, stage):
+    def codegen(context, b, signature, args):
+        return b.load_atomic(_place(context, b, signature, args, 1), "seq_cst", 8)
+
+    return types.int64(stage), codegen
+
+
+# What a thread does that has looked often enough: where cores are shared, another may need this one to go on.
+_yield = types.ExternalFunction("sched_yield", types.int32()) if os.name == "posix" else device(lambda: 0)
+_LOOKS = 2000
+
+
+@device
+def _wait(stage, pieces):
+    """Until all pieces of a stage are done."""
+    looks = 0
+    while _count_done(stage) < pieces:
+        looks += 1
+        if looks > _LOOKS:
+            _yield()
+
+
+def _plain_claim(stage):
+    stage[0] += 1
+    return stage[0] - 1
+
+
+def _plain_done(stage):
+    stage[1] += 1
+    return _plain_claim(stage)
+
+
+def _plain_wait(stage, pieces):
+    assert stage[1] == pieces, "one thread has done all it claimed"
+
+
+if numba.config.DISABLE_JIT:
+    claim, done, wait = _plain_claim, _plain_done, _plain_wait
+else:
+    claim, done, wait = _claim, _done, _wait
