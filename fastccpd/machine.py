@@ -1,7 +1,9 @@
 """The one place that asks the machine: memory, cores, versions, the kernel cache and the threading layer."""
 
+import ctypes
 import os
 import platform
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +16,12 @@ EXTRAS = {
     "cli": ("rich",),
     "plot": ("matplotlib",),
     "io": ("spectral", "rasterio", "h5py"),
+    "netcdf": ("h5netcdf",),
+    "zarr": ("zarr",),
+    "xarray": ("xarray", "rioxarray"),
     "metrics": ("scikit-image",),
+    "scale": ("dask", "distributed", "zarr", "xarray"),
+    "srf": ("pyrsr",),
     "demo": ("tensorly",),
 }
 
@@ -113,9 +120,11 @@ def description():
 def memory_meter():
     """A function that gives the bytes by which this process has grown at most since this call.
 
-    What it gives is None where the system does not count peaks anew: anywhere but on Linux.
+    What it gives is None where the system does not count peaks anew: anywhere but on Linux. The C library keeps what
+    is freed for the next who asks, and whoever is given that does not grow: it is handed back to the system first.
     """
     status = Path("/proc/self/status")
+    _hand_back_freed_memory()
     before = _field(status, "VmRSS:")
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
@@ -127,6 +136,11 @@ def memory_meter():
         return None if before is None or most is None else max(0, most - before) * 1024
 
     return grown
+
+
+def _hand_back_freed_memory():
+    with suppress(AttributeError, OSError, TypeError):  # where it is not the GNU C library, which has this
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @cache

@@ -13,7 +13,7 @@ from fastccpd.rasters import Georeference, Raster
 SHAPE = (24, 20, 7)
 
 # The suffixes that stand for a format, or for a way to lie in one.
-SUFFIXES = (".npy", ".npz", ".mat", ".hdr", ".img", ".bil", ".bip", ".raw", ".tif", ".tiff")
+SUFFIXES = (".npy", ".npz", ".mat", ".hdr", ".img", ".bil", ".bip", ".raw", ".tif", ".tiff", ".nc", ".zarr")
 
 UTM = CRS.from_epsg(32633).to_wkt()
 

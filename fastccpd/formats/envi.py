@@ -8,6 +8,7 @@ either may be named. Its axes follow from the interleave: bsq is (bands, rows, c
 import math
 import sys
 import warnings
+from urllib.parse import quote, unquote
 
 import numpy as np
 
@@ -28,8 +29,11 @@ _LARGEST_HEADER = 1 << 24
 # The time that the parser takes grows with the square of the lines.
 _MOST_LINES = 50_000
 
-# What the values would have to be divided by or changed with to be physical: it is said, and left to the user.
-_SCALINGS = ("reflectance scale factor", "data gain values", "data offset values")
+# How the tags of a raster begin in the header, where every program keeps its own fields.
+_TAG = "fastccpd "
+
+# What need not be quoted in them; braces, commas and signs of equality have meanings of their own.
+_SAFE = " \"[]():;/+-_.'"
 
 
 def header_of(path):
@@ -74,8 +78,14 @@ def open_envi(path, band_axis):
             file.seek(offset)
             fill(in_order_of_file(cube, axis), file, dtype)
 
+    def window(rows, cols):
+        with reading(data, "ENVI data"):
+            mapped = np.memmap(data, dtype, "r", offset, tuple(stored_shape))
+            part = np.moveaxis(mapped, axis, 2)[rows, cols]
+            return np.ascontiguousarray(part, dtype.newbyteorder("="))
+
     shape = shape_of_cube(stored_shape, axis)
-    return Stored(Header(shape, dtype.newbyteorder("="), **known, source=source), load)
+    return Stored(Header(shape, dtype.newbyteorder("="), **known, source=source), load, window)
 
 
 def files(path):
@@ -189,8 +199,25 @@ def _described(header, data, text, bands):
         known["nodata"] = floats_of(header, "data ignore value", [text["data ignore value"]])[0]
     if "map info" in text:
         known["georeference"] = georeference_of(header, data, text, notes)
-    notes += [f"the values are as stored, though the header has {name}" for name in _SCALINGS if name in text]
+    known["scale"], known["offset"] = _scaling(header, text, bands)
+    names = text.get("band names")
+    if isinstance(names, list) and len(names) == bands:
+        known["names"] = names
+    tags = {name.upper().replace(" ", "_"): value for name, value in text.items() if name.startswith(_TAG)}
+    known["tags"] = {name: unquote(value) for name, value in tags.items() if isinstance(value, str)}
     return known, notes
+
+
+def _scaling(header, text, bands):
+    """Scale and offset of each band; values are to be divided by the reflectance scale factor."""
+    gain, offset = (_list(header, text, f"data {name} values", bands) for name in ("gain", "offset"))
+    factor = text.get("reflectance scale factor")
+    if factor is None or gain is not None:
+        return gain, offset
+    divisor = floats_of(header, "reflectance scale factor", [factor])[0]
+    if not divisor:
+        raise ValueError(f"{header}: got the reflectance scale factor 0; another number is needed")
+    return 1.0 / divisor, offset
 
 
 def _list(header, text, name, bands):
@@ -226,9 +253,21 @@ def _text_of(raster, interleave, envi):
         text["bbl"] = [int(not bad) for bad in raster.bad_bands]
     if raster.nodata is not None:
         text["data ignore value"] = repr(raster.nodata)
+    for name, values in (("data gain values", raster.scale), ("data offset values", raster.offset)):
+        if values is not None:
+            text[name] = [repr(float(value)) for value in values]
+    if raster.names is not None:
+        text["band names"] = [_plain(name) for name in raster.names]
+    for name, value in (raster.tags or {}).items():
+        text[name.lower().replace("_", " ")] = quote(value, safe=_SAFE)
     info = None if raster.georeference is None else map_info_of(raster.georeference)
     if info is not None:
         text["map info"] = info
         if raster.georeference.crs is not None:
             text["coordinate system string"] = f"{{{esri_text(raster.georeference.crs)}}}"
     return text
+
+
+def _plain(text):
+    """A text without what would end a field or begin another."""
+    return " ".join(text.translate(str.maketrans("{}=\n\r", "()~  ")).split()).replace(",", ";")

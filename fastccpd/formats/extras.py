@@ -1,6 +1,9 @@
-"""Packages that are needed for some formats only, imported when such a file is met."""
+"""Packages that are needed for some files only, imported when such a file is met."""
 
 import importlib
+
+# The extra of packages that are not in `io`.
+_EXTRAS = {"h5netcdf": "netcdf", "zarr": "zarr", "xarray": "xarray", "rioxarray": "xarray", "pyrsr": "srf"}
 
 
 def needed(module, purpose):
@@ -11,7 +14,8 @@ def needed(module, purpose):
         package = module.partition(".")[0]
         if error.name is not None and error.name.partition(".")[0] != package:
             raise
-        raise ModuleNotFoundError(f'{purpose} needs {package}; pip install "fastccpd[io]"', name=package) from None
+        extra = _EXTRAS.get(package, "io")
+        raise ModuleNotFoundError(f'{purpose} needs {package}; pip install "fastccpd[{extra}]"', name=package) from None
 
 
 def rasterio_or_none():

@@ -1,31 +1,34 @@
-"""GeoTIFF, by rasterio.
+"""GeoTIFF, by rasterio; wavelengths are written both as plain tags and in GDAL's IMAGERY domain.
 
-Wavelengths are in the tags of the bands: `wavelength`, `fwhm` with `wavelength_units`, and `bbl` as in ENVI, and in
-GDAL's IMAGERY domain as CENTRAL_WAVELENGTH_UM and FWHM_UM. Both are written; read are the plain tags where they have a
-unit, for they are exact, then the IMAGERY domain, then plain tags without a unit.
+A cloud-optimised GeoTIFF has overviews and tiles in an order that suits readers over a network; GDAL makes it from a
+plain one beside it. That one is not compressed, for its tiles are read in another order than they lie, and GDAL would
+inflate each of them many times. This is done in a process of its own: it takes minutes, in which this one would hear
+nobody, and a process can be ended at any moment.
 """
 
-import logging
 import math
-import warnings
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
 from .axes import declared, in_order_of_file
 from .extras import needed
-from .inspection import beginning, check_array, expect, reading
-from .raster import REAL_DTYPES, Georeference, Header, Stored, can_hold
-from .silence import NO_FAILED_LOGS, NO_LINES_OF_LIBTIFF
-from .units import in_nanometres
+from .gdal import IDENTITY, TILE, blocks, described, numbers, opened, quiet, read_window
+from .inspection import beginning, check_array, expect
+from .raster import REAL_DTYPES, Header, Stored, can_hold
+from .silence import NO_LINES_OF_LIBTIFF
 
 DTYPES = REAL_DTYPES - {"float16"}
 
-_IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-_TILE = 256
+_KIND = "a GeoTIFF file"
 
-# A block of this many bands is gathered at a time: with one, every cache line of the cube would be fetched once a band.
-_BANDS_AT_ONCE = 16
+# Bytes that GDAL keeps of what is written block by block, and as a plain file is copied into one whose tiles have all
+# bands together; and how many threads compress these.
+_CACHE, _CACHE_OF_COPY, _THREADS = 64 << 20, 256 << 20, "2"
 
 
 def open_geotiff(path, band_axis):
@@ -33,11 +36,11 @@ def open_geotiff(path, band_axis):
     head, size = beginning(path)
     expect(path, head, "a TIFF file")
     rasterio = needed("rasterio", f"{path}: GeoTIFF")
-    with _opened(rasterio, path) as image:
+    with opened(rasterio, path, "GTiff", _KIND) as image:
         shape, dtypes = (image.height, image.width, image.count), set(image.dtypes)
         pages, plain = len(image.subdatasets), image.compression is None
         axis, by = (2, "pixel interleave") if image.profile.get("interleave") == "pixel" else (0, "band interleave")
-        known, notes = _described(rasterio, image)
+        known, notes = described(rasterio, image)
     if pages > 1:
         raise ValueError(f"{path}: holds {pages} pages; one image that has all the bands is needed")
     layout = declared(path, axis, by, band_axis)
@@ -47,13 +50,17 @@ def open_geotiff(path, band_axis):
         raise ValueError(f"{path}: has {size} bytes but declares {math.prod(shape) * dtype.itemsize}; it is truncated")
 
     def load(cube):
-        with _opened(rasterio, path) as image:
-            for rows, bands, window in _blocks(rasterio, image):
-                in_order_of_file(cube[rows, :, bands], 0)[...] = image.read(_numbers(bands), window=window)
+        with opened(rasterio, path, "GTiff", _KIND) as image:
+            for rows, bands, window in blocks(rasterio, image):
+                in_order_of_file(cube[rows, :, bands], 0)[...] = image.read(numbers(bands), window=window)
+
+    def window(rows, cols):
+        with opened(rasterio, path, "GTiff", _KIND) as image:
+            return read_window(rasterio, image, rows, cols)
 
     stored_shape = shape if axis == 2 else (shape[2], *shape[:2])
     source = {"stored_shape": stored_shape, "band_axis": axis, "layout": layout, "notes": tuple(notes)}
-    return Stored(Header(shape, dtype, **known, source=source), load)
+    return Stored(Header(shape, dtype, **known, source=source), load, window)
 
 
 def write_geotiff(temporaries, raster):
@@ -61,29 +68,108 @@ def write_geotiff(temporaries, raster):
     rasterio = needed("rasterio", "writing GeoTIFF")
     path = temporaries[0].absolute()
     # Without the .aux.xml that GDAL may write beside a file, and that would keep its temporary name.
-    with _quiet(rasterio), NO_LINES_OF_LIBTIFF, rasterio.Env(GDAL_PAM_ENABLED=False):
+    with quiet(rasterio), NO_LINES_OF_LIBTIFF, rasterio.Env(GDAL_PAM_ENABLED=False):
         with rasterio.open(path, "w", **_profile(rasterio, raster)) as image:
-            for rows, bands, window in _blocks(rasterio, image):
+            for rows, bands, window in blocks(rasterio, image):
                 block = in_order_of_file(raster.cube[rows, :, bands], 0)
-                image.write(np.ascontiguousarray(block), _numbers(bands), window=window)
+                image.write(np.ascontiguousarray(block), numbers(bands), window=window)
             _write_tags(image, raster)
-        with rasterio.open(path, driver="GTiff") as image:
-            for rows, bands, window in _blocks(rasterio, image):
-                block = in_order_of_file(raster.cube[rows, :, bands], 0)
-                if image.read(_numbers(bands), window=window).tobytes() != block.tobytes():
-                    raise OSError("what was written does not read back")
+        _compare(rasterio, path, raster)
 
 
-def auxiliary(file):
-    """What GDAL keeps beside a file of any format, and prefers to what the file itself says."""
-    return file.with_name(file.name + ".aux.xml")
+def write_cog(temporaries, raster):
+    """The same as a cloud-optimised GeoTIFF with overviews."""
+    rasterio = needed("rasterio", "writing GeoTIFF")
+    path = temporaries[0].absolute()
+    with stream_geotiff(path, raster, cog=True) as write:
+        for first in range(0, raster.shape[0], TILE):
+            rows = slice(first, min(first + TILE, raster.shape[0]))
+            write(rows, slice(0, raster.shape[1]), raster.cube[rows])
+    with quiet(rasterio), NO_LINES_OF_LIBTIFF:
+        _compare(rasterio, path, raster)
+
+
+@contextmanager
+def stream_geotiff(path, raster, cog):
+    """Yields write(rows, cols, block) for a file whose pixels are not there yet; `raster` says the rest.
+
+    Blocks are whole tiles of the file, each written once, so GDAL need not keep them; its cache is held small.
+    """
+    rasterio = needed("rasterio", "writing GeoTIFF")
+    path = path.absolute()
+    plain = path.with_name(f"{path.stem}-plain{path.suffix}") if cog else path
+    settings = {"GDAL_PAM_ENABLED": False, "GDAL_CACHEMAX": _CACHE}
+    profile = _profile(rasterio, raster, compressed=not cog)
+    try:
+        with (
+            quiet(rasterio),
+            NO_LINES_OF_LIBTIFF,
+            rasterio.Env(**settings),
+            rasterio.open(plain, "w", **profile) as image,
+        ):
+
+            def write(rows, cols, block):
+                window = rasterio.windows.Window.from_slices(rows, cols)
+                image.write(np.ascontiguousarray(np.moveaxis(block, 2, 0)), window=window)
+
+            _write_tags(image, raster)
+            yield write
+        if cog:
+            _optimised_elsewhere(plain, path)
+    finally:
+        if cog:
+            plain.unlink(missing_ok=True)
+
+
+def _optimised_elsewhere(plain, path):
+    """`optimise` in a process of its own, which ends when this one is interrupted."""
+    package = str(Path(__file__).parents[2])
+    search = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-c", f"import sys; from {__name__} import optimise; optimise(*sys.argv[1:])"]
+    # In a session of its own: Ctrl-C reaches this process alone, which then ends the other.
+    process = subprocess.Popen(
+        [*command, str(plain), str(path)],
+        env={**os.environ, "PYTHONPATH": search},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        said = process.communicate()[1].decode(errors="replace").strip()
+    except BaseException:
+        process.kill()
+        process.communicate()
+        path.unlink(missing_ok=True)
+        raise
+    if process.returncode:
+        path.unlink(missing_ok=True)
+        raise OSError(
+            f"{path}: no cloud-optimised file could be made ({said.rpartition(chr(10))[2] or 'it was killed'})"
+        )
+
+
+def optimise(plain, path):
+    """A cloud-optimised copy of a plain file, which is given overviews first."""
+    rasterio = needed("rasterio", "writing GeoTIFF")
+    copy = needed("rasterio.shutil", "writing GeoTIFF").copy
+    options = {"COMPRESS": "DEFLATE", "PREDICTOR": "YES", "BLOCKSIZE": str(TILE), "BIGTIFF": "IF_SAFER"}
+    with quiet(rasterio), NO_LINES_OF_LIBTIFF, rasterio.Env(GDAL_PAM_ENABLED=False, GDAL_CACHEMAX=_CACHE_OF_COPY):
+        with rasterio.open(plain, "r+") as image:
+            levels = [2**n for n in range(1, 32) if min(image.shape) * 2 > TILE << n]
+            if levels:
+                image.build_overviews(levels, rasterio.enums.Resampling.average)
+        copy(plain, path, driver="COG", OVERVIEW_RESAMPLING="AVERAGE", NUM_THREADS=_THREADS, **options)
+
+
+def own_names_beside(file):
+    """What GDAL keeps beside this file and no other, and believes: notes, mask, overviews, the grid of a TIFF."""
+    worlds = (".tfw", ".tifw", ".tiffw") if file.suffix.lower() in (".tif", ".tiff") else ()
+    named = [file.with_name(file.name + end) for end in (".aux.xml", ".msk", ".ovr")]
+    return [*named, *(file.with_suffix(end) for end in worlds)]
 
 
 def names_beside(path):
-    """What GDAL may read together with a file: its own notes, masks, overviews, world files."""
-    named = [path.with_name(path.name + end) for end in (".msk", ".ovr")]
-    worlds = [path.with_suffix(end) for end in (".tfw", ".tifw", ".tiffw", ".wld")]
-    return [auxiliary(path), *named, *worlds]
+    """What GDAL may read together with a file; grids that are those of its namesakes too among them."""
+    return [*own_names_beside(path), *(path.with_suffix(end) for end in (".wld", ".tab"))]
 
 
 def lost_by_geotiff(raster):
@@ -92,115 +178,20 @@ def lost_by_geotiff(raster):
     if raster.nodata is not None and _nodata(raster) is None:
         lost.append("nodata")
     georeference = raster.georeference
-    if georeference is not None and georeference.crs is None and georeference.transform == _IDENTITY:
+    if georeference is not None and georeference.crs is None and georeference.transform == IDENTITY:
         lost.append("georeference")
     return tuple(lost)
 
 
-@contextmanager
-def _quiet(rasterio):
-    """Yields GDAL's log of warnings; rasterio's word that a file has no georeference is no news."""
-
-    class Collector(logging.Handler):
-        def emit(self, record):
-            messages.append(record.getMessage())
-
-    messages, log, collector = [], logging.getLogger("rasterio"), Collector(logging.WARNING)
-    log.addHandler(collector)
-    try:
-        with NO_FAILED_LOGS, warnings.catch_warnings():
-            warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
-            yield messages
-    finally:
-        log.removeHandler(collector)
+def _compare(rasterio, path, raster):
+    with rasterio.open(path, driver="GTiff") as image:
+        for rows, bands, window in blocks(rasterio, image):
+            block = in_order_of_file(raster.cube[rows, :, bands], 0)
+            if image.read(numbers(bands), window=window).tobytes() != block.tobytes():
+                raise OSError("what was written does not read back")
 
 
-@contextmanager
-def _opened(rasterio, path):
-    """A GeoTIFF file, and no other kind: some of GDAL's formats lead to further files, or to the network."""
-    with (
-        reading(path, "a GeoTIFF file"),
-        _quiet(rasterio) as messages,
-        rasterio.open(path.absolute(), driver="GTiff") as image,
-    ):
-        # GDAL passes over tags that lie beyond the end of a truncated file.
-        damage = [message for message in messages if "IO error" in message]
-        if damage:
-            raise ValueError(damage[0])
-        yield image
-
-
-def _blocks(rasterio, image):
-    """Rows, bands and window of blocks that cover an image and need each of its tiles once."""
-    height = image.block_shapes[0][0]
-    height *= max(1, _TILE // height)
-    together = image.count if image.profile.get("interleave") == "pixel" else _BANDS_AT_ONCE
-    for row in range(0, image.height, height):
-        rows = slice(row, min(row + height, image.height))
-        window = rasterio.windows.Window(0, row, image.width, rows.stop - row)
-        for band in range(0, image.count, together):
-            yield rows, slice(band, min(band + together, image.count)), window
-
-
-def _numbers(bands):
-    """The numbers of some bands as GDAL counts them."""
-    return list(range(bands.start + 1, bands.stop + 1))
-
-
-def _described(rasterio, image):
-    """Keyword arguments of a Header, and sentences on what was assumed or left out."""
-    notes = []
-    known = {"nodata": image.nodata, "georeference": _georeference(image, notes)}
-    tags = [{name.lower(): value for name, value in image.tags(band).items()} for band in image.indexes]
-    known["wavelengths"], known["fwhm"] = _wavelengths(image, tags, notes)
-    bbl = _every(tags, "bbl", notes)
-    known["bad_bands"] = None if bbl is None else bbl == 0.0
-    if set(image.scales) != {1.0} or set(image.offsets) != {0.0}:
-        notes.append("the values are as stored, though the file has a scale or an offset")
-    flags = {flag for band in image.mask_flag_enums for flag in band}
-    if flags & {rasterio.enums.MaskFlags.per_dataset, rasterio.enums.MaskFlags.alpha}:
-        notes.append("the file has a mask, which is left out: only nodata marks missing pixels")
-    return known, notes
-
-
-def _georeference(image, notes):
-    transform = tuple(image.transform)[:6]
-    if transform == _IDENTITY and image.crs is None:
-        if image.gcps[0]:
-            notes.append("the ground control points are left out: a regular grid is needed")
-        return None
-    return Georeference(image.crs.to_wkt() if image.crs else None, transform)
-
-
-def _wavelengths(image, tags, notes):
-    """Centres and widths of the bands in nm."""
-    units = {tag.get("wavelength_units", tag.get("wavelength_unit")) for tag in tags}
-    unit = units.pop() if len(units) == 1 else "different from band to band"
-    domain = [image.tags(band, ns="IMAGERY") for band in image.indexes]
-    names = ("wavelength", "fwhm")
-    if unit is None and any("CENTRAL_WAVELENGTH_UM" in tag for tag in domain):
-        tags, names, unit = domain, ("CENTRAL_WAVELENGTH_UM", "FWHM_UM"), "um"
-    wavelengths, fwhm, more = in_nanometres(*(_every(tags, name, notes) for name in names), unit)
-    notes += more
-    return wavelengths, fwhm
-
-
-def _every(tags, name, notes):
-    """A number that each band has as a tag; None, with a note, where some have none."""
-    found = [tag[name] for tag in tags if name in tag]
-    if not found:
-        return None
-    try:
-        values = np.array([float(value) for value in found])
-    except ValueError:
-        values = np.empty(0)
-    if len(values) == len(tags):
-        return values
-    notes.append(f"the tag {name} is left out: only {len(values)} of {len(tags)} bands have it as a number")
-    return None
-
-
-def _profile(rasterio, raster):
+def _profile(rasterio, raster, compressed=True):
     rows, columns, bands = raster.shape
     profile = {
         "driver": "GTiff",
@@ -209,14 +200,14 @@ def _profile(rasterio, raster):
         "count": bands,
         "dtype": raster.dtype.name,
         "tiled": True,
-        "blockxsize": _TILE,
-        "blockysize": _TILE,
+        "blockxsize": TILE,
+        "blockysize": TILE,
         "interleave": "band",
         "BIGTIFF": "IF_SAFER",
-        "compress": "deflate",
-        "predictor": 3 if raster.dtype.kind == "f" else 2,
         "nodata": _nodata(raster),
     }
+    if compressed:
+        profile |= {"compress": "deflate", "predictor": 3 if raster.dtype.kind == "f" else 2}
     if raster.georeference is not None:
         profile["transform"] = rasterio.Affine(*raster.georeference.transform)
         if raster.georeference.crs is not None:
@@ -232,6 +223,12 @@ def _nodata(raster):
 
 
 def _write_tags(image, raster):
+    if raster.tags:
+        image.update_tags(**raster.tags)
+    if raster.scale is not None:
+        image.scales = raster.scale
+    if raster.offset is not None:
+        image.offsets = raster.offset
     for band in range(raster.shape[2]):
         plain, imagery = {}, {}
         for values, name, domain in (
@@ -243,6 +240,8 @@ def _write_tags(image, raster):
                 imagery[domain] = f"{values[band] / 1e3:.9g}"
         if raster.bad_bands is not None:
             plain["bbl"] = str(int(not raster.bad_bands[band]))
+        if raster.names is not None:
+            image.set_band_description(band + 1, raster.names[band])
         if plain:
             image.update_tags(band + 1, **plain)
         if imagery:

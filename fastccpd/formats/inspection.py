@@ -24,6 +24,7 @@ _BEGINNINGS = (
     ("a MAT file of version 5 or later", (b"MATLAB ",)),
     ("a TIFF file", (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")),
     ("an ENVI header", (b"ENVI",)),
+    ("a JPEG 2000 file", (b"\x00\x00\x00\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51")),
 )
 
 
@@ -133,6 +134,14 @@ def sha256(path):
                 digest.update(chunk)
     except OSError as error:
         raise _unreadable(path, error) from None
+    return digest.hexdigest()
+
+
+def sha256_of_all(paths):
+    """One SHA-256 of several files and their names, as hexadecimal text."""
+    digest = hashlib.sha256()
+    for path in sorted(map(Path, paths)):
+        digest.update(f"{path.name} {sha256(path)}\n".encode())
     return digest.hexdigest()
 
 

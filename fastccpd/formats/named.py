@@ -9,10 +9,15 @@ The convention, written by `write` and understood by `read`; all but the cube ma
     nodata        one number
     transform     the six numbers (a, b, c, d, e, f) of `Georeference`
     crs           text, WKT
+    scale         one number a band; a physical value is value × scale + offset
+    offset        one number a band
+    names         text, a JSON list of one name a band
+    tags          text, a JSON object of texts
 
 In a file without `cube` the only array with three axes is the cube, under whatever name.
 """
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +30,7 @@ from .inspection import check_array
 from .raster import Georeference, Header, Stored
 from .units import LARGEST_IN_MICROMETRES, in_nanometres
 
-_LONGEST_TEXT = 100_000
+_LONGEST_TEXT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,11 @@ def open_variables(path, variables, band_axis, wanted):
 
 def variables_of(raster):
     """The arrays that the convention has for a raster, by name."""
-    found = {name: getattr(raster, name) for name in ("cube", "wavelengths", "fwhm", "bad_bands", "nodata")}
+    plain = ("cube", "wavelengths", "fwhm", "bad_bands", "nodata", "scale", "offset")
+    found = {name: getattr(raster, name) for name in plain}
+    for name in ("names", "tags"):
+        if getattr(raster, name) is not None:
+            found[name] = json.dumps(getattr(raster, name))
     if raster.georeference is not None:
         found |= {"transform": raster.georeference.transform, "crs": raster.georeference.crs}
     return {name: np.asarray(value) for name, value in found.items() if value is not None}
@@ -112,12 +121,29 @@ def _listed(variables):
 def _described(variables, bands):
     """Keyword arguments of a Header from the variables beside the cube, and sentences on those of no use."""
     notes = []
-    sizes = {"wavelengths": bands, "fwhm": bands, "bad_bands": bands, "nodata": 1, "transform": 6}
+    sizes = {
+        "wavelengths": bands,
+        "fwhm": bands,
+        "bad_bands": bands,
+        "nodata": 1,
+        "transform": 6,
+        "scale": bands,
+        "offset": bands,
+    }
     values = {name: _numbers(variables, name, size, notes) for name, size in sizes.items()}
     wavelengths, fwhm = values["wavelengths"], values["fwhm"]
     small = wavelengths is not None and wavelengths.max() < LARGEST_IN_MICROMETRES
     wavelengths, fwhm, more = in_nanometres(wavelengths, fwhm, None if small else "nm")
     known = {"wavelengths": wavelengths, "fwhm": fwhm}
+    for name in ("scale", "offset"):
+        usable = (
+            values[name] is not None and np.isfinite(values[name]).all() and (name != "scale" or values[name].all())
+        )
+        known[name] = values[name] if usable else None
+        if values[name] is not None and not usable:
+            notes.append(f"the variable {name} is left out: some of its numbers are of no use")
+    known["names"] = _parsed(variables, "names", list, lambda names: len(names) == bands, notes)
+    known["tags"] = _parsed(variables, "tags", dict, lambda tags: True, notes)
     if values["bad_bands"] is not None:
         known["bad_bands"] = values["bad_bands"] != 0.0
     if values["nodata"] is not None:
@@ -147,6 +173,21 @@ def _text(variables, name, notes):
         notes.append(f"the variable {name}, {variable}, is left out: one text is needed")
         return None
     return str(variable.load().reshape(-1)[0])
+
+
+def _parsed(variables, name, kind, fits, notes):
+    """What a text of JSON holds; None, with a note, where that is not what the convention says."""
+    text = _text(variables, name, notes)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, kind) and fits(value):
+        return value
+    notes.append(f"the variable {name} is left out: JSON of a {kind.__name__} that fits the cube is needed")
+    return None
 
 
 def _georeference(transform, crs, notes):

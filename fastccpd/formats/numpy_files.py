@@ -103,7 +103,7 @@ def _read_header(stream):
         # A file of Python 2 is as good as any.
         warnings.filterwarnings("ignore", "Reading `.npy` or `.npz` file required additional", UserWarning)
         shape, fortran, dtype = reader(io.BytesIO(length + stream.read(declared)))
-    if any(size < 0 for size in shape):
+    if any(size < 0 or isinstance(size, bool) for size in shape):
         raise ValueError(f"the shape {shape}")
     return shape, fortran, dtype
 

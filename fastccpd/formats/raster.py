@@ -15,7 +15,7 @@ from .extras import rasterio_or_none
 REAL_DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) - {"float8"}
 
 #: What may be known of a cube.
-DESCRIPTIONS = ("wavelengths", "fwhm", "nodata", "georeference", "bad_bands")
+DESCRIPTIONS = ("wavelengths", "fwhm", "nodata", "georeference", "bad_bands", "scale", "offset", "names", "tags")
 
 _BLOCK_BYTES = 1 << 24
 
@@ -78,6 +78,10 @@ class _Described:
     nodata: float | None = None
     georeference: Georeference | None = None
     bad_bands: np.ndarray | None = None
+    scale: np.ndarray | None = None
+    offset: np.ndarray | None = None
+    names: tuple[str, ...] | None = None
+    tags: dict[str, str] | None = None
     source: dict[str, Any] = field(default_factory=dict)
 
     if TYPE_CHECKING:
@@ -94,6 +98,13 @@ class _Described:
             set_fields(self, bad_bands=_flags(self.bad_bands, bands))
         if self.nodata is not None:
             set_fields(self, nodata=_number(self.nodata))
+        for name, plain in (("scale", 1.0), ("offset", 0.0)):
+            if getattr(self, name) is not None:
+                set_fields(self, **{name: _unless_plain(getattr(self, name), name, bands, plain)})
+        if self.names is not None:
+            set_fields(self, names=_names(self.names, bands))
+        if self.tags is not None:
+            set_fields(self, tags={str(key): str(value) for key, value in self.tags.items()} or None)
         if self.georeference is not None and not isinstance(self.georeference, Georeference):
             raise TypeError(f"georeference: got {type(self.georeference).__name__}; a Georeference is needed")
 
@@ -126,6 +137,13 @@ class Raster(_Described):
     georeference : Georeference or None
     bad_bands : (bands,) bool array or None
         True where a band is marked as unusable.
+    scale, offset : (bands,) float64 array or None
+        What turns the values of each band into physical ones: value × scale + offset; one number stands for all bands.
+        None: 1 and 0. nodata is a value as it stands in the cube.
+    names : tuple of str or None
+        What the bands are called.
+    tags : dict of str to str, or None
+        Whatever else is kept with the file, such as how it was made.
     source : dict
         Of a raster that was read: path, format, variable, stored_shape, band_axis, layout (a sentence), bytes, sha256,
         notes (sentences: what was assumed or left out); of ENVI also header_path and header_sha256.
@@ -151,26 +169,32 @@ class Raster(_Described):
     def missing(self) -> Mask:
         """The pixels, (rows, columns), that hold nodata or NaN in any band that is not marked as bad."""
         mask = np.zeros(self.shape[:2], bool)
-        declared = self.nodata is not None and not math.isnan(self.nodata) and can_hold(self.dtype, self.nodata)
-        if not declared and self.dtype.kind != "f":
-            return mask
         good = slice(None) if self.bad_bands is None else ~self.bad_bands
         step = max(1, _BLOCK_BYTES // self.cube[:1].nbytes)
         for start in range(0, len(mask), step):
-            block = self.cube[start : start + step, :, good]
-            gone = np.isnan(block) if self.dtype.kind == "f" else np.zeros(block.shape, bool)
-            if declared:
-                gone |= block == self.dtype.type(self.nodata)
-            mask[start : start + step] = gone.any(axis=2)
+            mask[start : start + step] = gone(self.cube[start : start + step, :, good], self.nodata).any(axis=2)
         return mask
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A file that was looked at: its header, and the function that fills a (rows, columns, bands) array with it."""
+    """A file that was looked at: its header, and the functions that read it.
+
+    `load` fills a (rows, columns, bands) array with it; `window`, of formats that can read a part, gives that of two
+    slices of rows and columns, both with start and stop.
+    """
 
     header: Header
     load: Callable[[np.ndarray], None]
+    window: Callable[[slice, slice], np.ndarray] | None = None
+
+
+def gone(values: np.ndarray, nodata: float | None) -> Mask:
+    """The values that are NaN, or nodata where a value of their dtype can be that; in the shape of the array."""
+    found = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    if nodata is not None and not math.isnan(nodata) and can_hold(values.dtype, nodata):
+        found |= values == values.dtype.type(nodata)
+    return found
 
 
 def can_hold(dtype: np.dtype[Any], value: float) -> bool:
@@ -198,6 +222,27 @@ def _number(value):
         return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"nodata: got {value!r}; a number, which may be NaN, is needed") from None
+
+
+def _unless_plain(values, name, bands, plain):
+    """One finite number a band, or None where they change nothing."""
+    try:
+        array = np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (bands,)))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name}: got {values!r}; one number, or one for each of the {bands} bands, is needed"
+        ) from None
+    if not np.isfinite(array).all() or (name == "scale" and (array == 0.0).any()):
+        wanted = "finite numbers other than 0" if name == "scale" else "finite numbers"
+        raise ValueError(f"{name}: holds values that are of no use; {wanted} are needed")
+    return None if (array == plain).all() else array
+
+
+def _names(values, bands):
+    names = tuple(map(str, values))
+    if len(names) != bands:
+        raise ValueError(f"names: got {len(names)}; one for each of the {bands} bands is needed")
+    return names
 
 
 def _flags(values, bands):

@@ -14,10 +14,13 @@ import numpy as np
 from ..model import types
 from ..model.checks import as_count
 from ..model.files import check_free, replacing
-from . import envi, geotiff, mat, numpy_files
+from . import enmap, envi, geotiff, jpeg2000, landsat, mat, netcdf, numpy_files, prisma, sentinel2, virtual, zarr_store
 from .axes import as_band_axis
-from .inspection import as_path, beginning, check_memory, sha256
+from .extras import needed
+from .hashes import hashes_of
+from .inspection import as_path, beginning, check_memory
 from .raster import DESCRIPTIONS, REAL_DTYPES, Header, Raster, Stored
+from .windows import Windows
 
 
 def _everything(raster):
@@ -35,11 +38,13 @@ class _Format:
     name: str
     suffixes: tuple[str, ...]
     open: Callable[..., Stored]
-    write: Callable[[list[Path], Raster], None]
-    lost: Callable[[Raster], tuple[str, ...]]
-    dtypes: frozenset[str]
+    write: Callable[[list[Path], Raster], None] | None = None
+    lost: Callable[[Raster], tuple[str, ...]] = _nothing
+    dtypes: frozenset[str] = REAL_DTYPES
     has_variables: bool = False
     files: Callable[[Path], tuple[Path, ...]] = lambda path: (path,)
+    replaceable: Callable[[Path], bool] = Path.is_file
+    writer: tuple[str, str] | None = None  # the package that writes it, and how the format is called in a sentence
 
 
 _FORMATS = (
@@ -54,6 +59,7 @@ _FORMATS = (
         envi.lost_by_envi,
         envi.DTYPES,
         files=envi.files,
+        writer=("spectral", "ENVI"),
     ),
     _Format(
         "geotiff",
@@ -62,12 +68,45 @@ _FORMATS = (
         geotiff.write_geotiff,
         geotiff.lost_by_geotiff,
         geotiff.DTYPES,
+        writer=("rasterio", "GeoTIFF"),
     ),
+    _Format(
+        "netcdf",
+        (".nc", ".nc4"),
+        netcdf.open_netcdf,
+        netcdf.write_netcdf,
+        _nothing,
+        netcdf.DTYPES,
+        True,
+        writer=("h5netcdf", "NetCDF"),
+    ),
+    _Format(
+        "zarr",
+        (".zarr",),
+        zarr_store.open_zarr,
+        zarr_store.write_zarr,
+        _nothing,
+        zarr_store.DTYPES,
+        True,
+        replaceable=zarr_store.is_store,
+        writer=("zarr", "Zarr"),
+    ),
+    _Format("jpeg2000", (".jp2", ".j2k"), jpeg2000.open_jpeg2000),
+    _Format("vrt", (".vrt",), virtual.open_vrt),
+    _Format("prisma", (".he5",), prisma.open_prisma),
+)
+
+# Products of several files, known by what is in them rather than by a suffix.
+_PRODUCTS = (
+    (sentinel2.is_product, _Format("sentinel2", (), sentinel2.open_safe, has_variables=True)),
+    (landsat.is_product, _Format("landsat", (), landsat.open_landsat, has_variables=True)),
+    (lambda path: enmap.image_of(path) is not None, _Format("enmap", (), enmap.open_enmap)),
+    (lambda path: path.is_file() and enmap.metadata_beside(path) is not None, _Format("enmap", (), enmap.open_enmap)),
 )
 _BY_SUFFIX = {suffix: format for format in _FORMATS for suffix in format.suffixes}
 
-#: The suffixes of each format, in lower case; upper case is the same.
-FORMATS = {format.name: format.suffixes for format in _FORMATS}
+#: The suffixes of each format that is written, in lower case; upper case is the same.
+FORMATS = {format.name: format.suffixes for format in _FORMATS if format.write is not None}
 
 
 def read(
@@ -116,14 +155,40 @@ def read(
     limit = None if limit is None else as_count(limit, "limit")
     stored = _look(path, band_axis, variable)
     declared = stored.header
+    cube = _loaded(stored, limit)
+    described = {name: getattr(declared, name) for name in DESCRIPTIONS}
+    return Raster(cube, **described, source=declared.source | hashes_of(declared))
+
+
+def windows(path: types.Path, *, band_axis: int | None = None, variable: str | None = None) -> Windows:
+    """A file to be read a part at a time.
+
+    Parameters
+    ----------
+    path, band_axis, variable
+        As for `read`.
+
+    Returns
+    -------
+    Windows
+        With the `header` of the file, and `read(rows, cols)` for two slices: values as they are stored. A file of a
+        format that cannot be read in parts is read whole, when first asked for.
+    """
+    stored = _look(path, band_axis, variable)
+    again = _windows_again, (os.path.abspath(as_path(path)), band_axis, variable)
+    return Windows(stored.header, stored.window, lambda: _loaded(stored, None), again)
+
+
+def _windows_again(path, band_axis, variable):
+    return windows(path, band_axis=band_axis, variable=variable)
+
+
+def _loaded(stored, limit):
+    declared = stored.header
     check_memory(declared.source["path"], [declared], limit)
     cube = np.empty(declared.shape, declared.dtype)
     stored.load(cube)
-    hashes = {"sha256": sha256(declared.source["path"])}
-    if "header_path" in declared.source:
-        hashes["header_sha256"] = sha256(declared.source["header_path"])
-    described = {name: getattr(declared, name) for name in DESCRIPTIONS}
-    return Raster(cube, **described, source=declared.source | hashes)
+    return cube
 
 
 def header(path: types.Path, *, band_axis: int | None = None, variable: str | None = None) -> Header:
@@ -142,7 +207,7 @@ def header(path: types.Path, *, band_axis: int | None = None, variable: str | No
     return _look(path, band_axis, variable).header
 
 
-def write(path: types.Path, raster: Raster, *, overwrite: bool = False) -> None:
+def write(path: types.Path, raster: Raster, *, overwrite: bool = False, cog: bool = False) -> None:
     """Write a raster in the format of the suffix; what the format cannot carry, `lost_by` lists.
 
     The file comes into being under a temporary name in the same folder and is renamed when it is whole. ENVI is a pair
@@ -155,6 +220,8 @@ def write(path: types.Path, raster: Raster, *, overwrite: bool = False) -> None:
     raster : Raster
     overwrite : bool
         False refuses a path where something is.
+    cog : bool
+        Whether GeoTIFF is written as a cloud-optimised one, with overviews; other formats have no such form.
     """
     if not isinstance(raster, Raster):
         raise TypeError(f"raster: got {type(raster).__name__}; a Raster is needed")
@@ -164,11 +231,14 @@ def write(path: types.Path, raster: Raster, *, overwrite: bool = False) -> None:
     if raster.dtype.name not in format.dtypes:
         raise ValueError(f"{path}: {format.name} has no {raster.dtype.name}; it has {', '.join(sorted(format.dtypes))}")
     files = format.files(path)
-    # GDAL would prefer what the .aux.xml of an earlier file says to the file itself; an old header would describe new
-    # data wrongly, should the rename of the new one never come.
-    stale = (*map(geotiff.auxiliary, files), *files[1:])
-    with replacing(files, overwrite, stale) as temporaries:
-        format.write(temporaries, raster)
+    # GDAL would show the overviews of an earlier file, and believe its notes and its grid; an old header would describe
+    # new data wrongly, should the rename of the new one never come.
+    stale = (*_beside(files), *files[1:])
+    with replacing(files, overwrite, stale, format.replaceable) as temporaries:
+        if cog and format.name == "geotiff":
+            geotiff.write_cog(temporaries, raster)
+        elif format.write is not None:
+            format.write(temporaries, raster)
 
 
 def check_target(path: types.Path, overwrite: bool = False) -> None:
@@ -186,10 +256,16 @@ def check_target(path: types.Path, overwrite: bool = False) -> None:
         If the suffix is not that of a format.
     OSError
         If the folder is not there or read-only, or if something exists at the path.
+    ModuleNotFoundError
+        If the package that writes the format is not installed.
     """
     path = as_path(path)
-    files = _format_of_target(path).files(path)
-    check_free((*files, *(file for file in map(geotiff.auxiliary, files) if file.exists())), overwrite)
+    format = _format_of_target(path)
+    if format.writer is not None:
+        needed(format.writer[0], f"writing {format.writer[1]}")
+    files = format.files(path)
+    check_free(files, overwrite, format.replaceable)
+    check_free((file for file in _beside(files) if file.exists()), overwrite)
 
 
 def files_read(path: types.Path) -> list[Path]:
@@ -206,10 +282,16 @@ def files_read(path: types.Path) -> list[Path]:
         Of ENVI the data and the header under all the names that are accepted; of GeoTIFF also what GDAL keeps beside.
     """
     path, _ = _split(as_path(path), None)
-    format = _BY_SUFFIX.get(path.suffix.lower())
+    format = _product(path) or _BY_SUFFIX.get(path.suffix.lower())
     name = None if format is None else format.name
+    if path.is_dir():
+        return [path, *_files_of_folder(path, format)]
     beside = envi.names_beside(path) if name in (None, "envi") else []
-    sidecars = geotiff.names_beside(path) if name in ("envi", "geotiff") else []
+    sidecars = geotiff.names_beside(path) if name in ("envi", "geotiff", "enmap", "jpeg2000", "vrt") else []
+    if name == "enmap":
+        beside = [file for file in (enmap.image_of(path), enmap.metadata_beside(path)) if file is not None]
+    elif name == "vrt" and path.is_file():
+        beside = virtual.sources_of(path)
     return [path, *beside, *sidecars]
 
 
@@ -226,7 +308,12 @@ def files_written(path: types.Path) -> list[Path]:
     """
     path = as_path(path)
     files = _format_of_target(path).files(path)
-    return [*files, *map(geotiff.auxiliary, files)]
+    return [*files, *_beside(files)]
+
+
+def _beside(files):
+    """What GDAL would believe of files that are written anew, if an earlier file left it there."""
+    return [name for file in files for name in geotiff.own_names_beside(file)]
 
 
 def lost_by(path: types.Path, raster: Raster) -> tuple[str, ...]:
@@ -255,7 +342,7 @@ def lost_by(path: types.Path, raster: Raster) -> tuple[str, ...]:
 def _look(path, band_axis, variable):
     """A file opened: its format found, its header read and checked."""
     path, variable = _split(as_path(path), variable)
-    format = _BY_SUFFIX.get(path.suffix.lower())
+    format = _product(path) or _BY_SUFFIX.get(path.suffix.lower())
     if format is None:
         beginning(path)
         if envi.header_of(path) is None:
@@ -267,8 +354,28 @@ def _look(path, band_axis, variable):
     stored = format.open(path, as_band_axis(band_axis), **options)
     said = {"path": str(path), "format": format.name, "variable": None, "sha256": None, "notes": ()}
     said |= stored.header.source
-    said["bytes"] = os.stat(said["path"]).st_size
+    if Path(said["path"]).is_dir() and "files" not in said:
+        said["files"] = sorted(str(file) for file in Path(said["path"]).rglob("*") if file.is_file())
+    said["bytes"] = sum(os.stat(file).st_size for file in said.get("files", [said["path"]]))
     return replace(stored, header=replace(stored.header, source=said))
+
+
+def _files_of_folder(path, format):
+    """The files of a product; all that lie in a folder of which that cannot be known."""
+    try:
+        options = {"variable": None} if format is not None and format.has_variables else {}
+        named = [] if format is None else format.open(path, None, **options).header.source.get("files", [])
+    except (ValueError, OSError, ImportError):
+        named = []
+    return [Path(file) for file in named] or [file for file in path.rglob("*") if file.is_file()]
+
+
+def _product(path):
+    """The format of a path that is a product of several files; None where it is none."""
+    try:
+        return next((format for found, format in _PRODUCTS if found(path)), None)
+    except OSError:  # what cannot be looked at is refused by its reader
+        return None
 
 
 def _split(path, variable):
@@ -287,6 +394,7 @@ def _known():
 
 def _format_of_target(path):
     format = _BY_SUFFIX.get(path.suffix.lower())
-    if format is None:
-        raise ValueError(f"{path}: got the suffix {path.suffix!r}; one of {_known()} is needed to say the format")
+    if format is None or format.write is None:
+        known = ", ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
+        raise ValueError(f"{path}: got the suffix {path.suffix!r}; one of {known} is needed to say the format")
     return format

@@ -11,6 +11,9 @@ _NANOMETRES = {
     0.1: ("angstroms", "angstrom", "å"),
 }
 _FACTORS = {name: factor for factor, names in _NANOMETRES.items() for name in names}
+
+#: The names of the units that imaging spectrometers use, in lower case.
+UNITS = (*_NANOMETRES[1.0], *_NANOMETRES[1e3])
 _UNSAID = (None, "", "unknown")
 
 # No imaging spectrometer sees below 100 nm, and none beyond 100 µm.

@@ -256,6 +256,7 @@ def npy_bytes(header, data=b""):
         ("{'descr': '<f8', 'fortran_order': False, 'shape': (24, 20, 8), }", "bytes but declares .*; it is truncated"),
         ("{'descr': '<f8', 'fortran_order': False, 'shape': (24, 20, 6), }", "its header does not fit"),
         ("{'descr': '<f8', 'fortran_order': False, 'shape': (-24, -20, 7), }", r"the shape \(-24, -20, 7\)"),
+        ("{'descr': '<f8', 'fortran_order': False, 'shape': (True, 480, 7), }", r"the shape \(True, 480, 7\)"),
         ("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999999, 99999999), }", "it is truncated"),
         ("{'descr': '|O', 'fortran_order': False, 'shape': (24, 20, 7), }", "holds Python objects"),
         ("{'descr': '<f8', 'fortran_order': False}", "cannot be read as an npy file"),

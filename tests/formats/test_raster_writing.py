@@ -128,6 +128,37 @@ def test_what_gdal_keeps_beside_a_file_goes_with_the_file_it_describes(tmp_path)
     assert rasters.read(path).georeference.transform == full_raster().georeference.transform
 
 
+@pytest.mark.filterwarnings("ignore:Dataset has no geotransform")
+def test_overviews_and_grid_of_an_earlier_file_are_not_those_of_the_new_one(tmp_path):
+    rasterio = pytest.importorskip("rasterio")
+    path = tmp_path / "scene.tif"
+    old = Raster(np.full((64, 64, 1), 7.0, dtype=np.float32))
+    rasters.write(path, old)
+    with rasterio.Env(TIFF_USE_OVR=True), rasterio.open(path, "r+") as image:
+        image.build_overviews([2, 4])
+    assert (tmp_path / "scene.tif.ovr").exists()
+    (tmp_path / "scene.tfw").write_text("10\n0\n0\n-10\n500\n900\n")
+    other = tmp_path / "scene.wld"  # may be the grid of a scene.png
+    other.write_text("")
+    assert rasters.read(path).georeference is not None
+    with pytest.raises(FileExistsError, match="exists already"):
+        rasters.write(path, old)
+    rasters.write(path, Raster(np.full((64, 64, 1), 1.0, dtype=np.float32)), overwrite=True)
+    with rasterio.open(path) as image:
+        assert image.overviews(1) == []
+        assert image.read(1, out_shape=(16, 16)).max() == 1.0
+    assert rasters.read(path).georeference is None
+    assert sorted(contents(tmp_path)) == ["scene.tif", "scene.wld"]
+
+
+def test_the_grid_of_a_geotiff_is_left_alone_by_a_namesake(tmp_path):
+    grid = tmp_path / "scene.tfw"
+    grid.write_text("10\n0\n0\n-10\n500\n900\n")
+    rasters.write(tmp_path / "scene.npy", full_raster(), overwrite=True)
+    rasters.write(tmp_path / "scene.img", full_raster(), overwrite=True)
+    assert grid.exists()
+
+
 def test_an_envi_pair_is_overwritten_under_the_names_it_has(tmp_path):
     write_envi(tmp_path / "scene.dat", values(np.float32))
     rasters.write(tmp_path / "scene.hdr", Raster(values(np.int16)), overwrite=True)

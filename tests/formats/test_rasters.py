@@ -197,7 +197,7 @@ def test_a_header_is_the_raster_without_its_data(suffix, tmp_path):
 
 def test_formats_lists_the_suffixes():
     assert rasters.FORMATS["envi"] == (".hdr", ".img", ".dat", ".bsq", ".bil", ".bip", ".raw")
-    assert set(rasters.FORMATS) == {"npy", "npz", "mat", "envi", "geotiff"}
+    assert set(rasters.FORMATS) == {"npy", "npz", "mat", "envi", "geotiff", "netcdf", "zarr"}
 
 
 # --- axes
@@ -445,7 +445,8 @@ def test_a_header_of_envi_is_understood_in_full(tmp_path):
     # The reference pixel is the centre of the first column and of the second row.
     assert found.georeference.transform == (30.0, 0.0, 500000.0, 0.0, -20.0, 4199990.0)
     assert found.georeference.same_crs(Georeference(UTM, (1, 0, 0, 0, 1, 0)))
-    assert found.source["notes"] == ("the values are as stored, though the header has reflectance scale factor",)
+    np.testing.assert_allclose(found.scale, 1e-4)
+    assert found.source["notes"] == ()
 
 
 @pytest.mark.parametrize("angle", [0, 30, -10.5, 90])
@@ -558,7 +559,7 @@ def test_what_is_written_as_geotiff_is_found_by_gdal(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["scene.tif"]
 
 
-def test_scales_masks_and_control_points_of_a_geotiff_are_said_to_be_left_out(tmp_path):
+def test_masks_and_control_points_of_a_geotiff_are_said_to_be_left_out_and_scales_are_kept(tmp_path):
     point = rasterio.control.GroundControlPoint(row=0, col=0, x=11.0, y=48.0)
     with rasterio.open(
         tmp_path / "scene.tif",
@@ -576,11 +577,9 @@ def test_scales_masks_and_control_points_of_a_geotiff_are_said_to_be_left_out(tm
         image.write_mask(np.zeros((24, 20), bool))
     found = rasters.read(tmp_path / "scene.tif")
     assert found.georeference is None
-    assert [any(word in note for note in found.source["notes"]) for word in ("control points", "scale", "mask")] == [
-        True,
-        True,
-        True,
-    ]
+    assert [any(word in note for note in found.source["notes"]) for word in ("control points", "mask")] == [True, True]
+    np.testing.assert_array_equal(found.scale, [0.5, 0.5])
+    np.testing.assert_array_equal(found.offset, [1.0, 1.0])
 
 
 # --- missing pixels, and what a raster refuses
