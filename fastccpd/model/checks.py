@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .types import Array, Mask, Operator
+from .types import Array, HasDtype, Mask, Operator
 
 # Beyond these magnitudes the squares of an image's values, or products with them, leave the range of their dtype.
 _MAGNITUDES = {4: (1e-30, 1e30), 8: (1e-150, 1e150)}
@@ -97,10 +97,25 @@ def _as_array(value, name, needed):
     """`value` as an array, if it is one without gaps."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name}: got a masked array; {needed}")
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+        return _from_dlpack(value, name)
     try:
         return np.asarray(value)
     except ValueError:
         raise TypeError(f"{name}: its rows differ in length; {needed}") from None
+
+
+def _from_dlpack(value, name):
+    """An array of another library, such as torch, without a copy."""
+    detached = value.detach() if callable(getattr(value, "detach", None)) else value  # a tensor that has gradients
+    try:
+        return np.from_dlpack(detached)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        kind = type(value).__name__
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TypeError(
+            f"{name}: got {kind}, which cannot be read ({reason}); memory of this machine is needed"
+        ) from None
 
 
 def as_valid(value: Any, name: str, shape: Sequence[int]) -> Mask | None:
@@ -118,10 +133,10 @@ def as_valid(value: Any, name: str, shape: Sequence[int]) -> Mask | None:
         raise ValueError(f"{name}: is False everywhere; some data are needed")
     if valid.all():
         return None
-    return np.array(np.broadcast_to(valid[:, :, None] if valid.ndim == 2 else valid, shape))
+    return np.array(np.broadcast_to(valid[:, :, None] if valid.ndim == 2 else valid, shape), dtype=np.bool_)
 
 
-def working_dtype(*cubes: Array) -> np.dtype[Any]:
+def working_dtype(*cubes: HasDtype) -> np.dtype[Any]:
     """float32 where every cube is float32 or float16, otherwise float64 (integers too: no count is lost)."""
     narrow = all(cube.dtype.kind == "f" and cube.dtype.itemsize <= 4 for cube in cubes)
     return np.dtype(np.float32 if narrow else np.float64)
@@ -156,7 +171,7 @@ def is_finite(array: Array) -> bool:
 
 
 def as_matrix(value: Any, name: str) -> Operator:
-    """`value` (dense, scipy.sparse) as a float64 CSR array of its own, finite, without explicit zeros."""
+    """`value` (dense, scipy.sparse) as a float64 CSR array of its own, finite, without explicit zeros, read-only."""
     from ..kernels.operators import checked_sparse  # here: who only counts need not load Numba
 
     needed = "a matrix of real numbers, dense or scipy.sparse, is needed"
@@ -171,7 +186,11 @@ def as_matrix(value: Any, name: str) -> Operator:
     if sparse.issparse(value):
         value = checked_sparse(value, name)
     # Of formats made of lists only the result can be checked.
-    matrix = checked_sparse(sparse.csr_array(value, dtype=np.float64, copy=True), name)
+    try:
+        matrix = sparse.csr_array(value, dtype=np.float64, copy=True)
+    except ValueError as error:  # of a dictionary of keys
+        raise ValueError(f"{name}: its indices do not fit together ({error}); {needed}") from None
+    matrix = checked_sparse(matrix, name)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():
@@ -179,6 +198,8 @@ def as_matrix(value: Any, name: str) -> Operator:
     largest = np.abs(matrix.data).max(initial=0.0)
     if largest > _LARGEST_WEIGHT:
         raise ValueError(f"{name}: holds a weight of {largest:g}; at most {_LARGEST_WEIGHT:g} is needed")
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False  # an index written here later would lead compiled code out of its arrays
     return matrix
 
 

@@ -6,8 +6,9 @@ files of their own: `check_apart` refuses those that are inputs, or each other, 
 
 import os
 import secrets
+import shutil
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,16 +35,19 @@ def write_whole(path: types.Path, content: bytes | str, overwrite: bool = True) 
         temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
 
 
-def check_free(files: Iterable[types.Path], overwrite: bool) -> None:
-    """Refuse outputs that cannot be made, or that exist already."""
+def check_free(
+    files: Iterable[types.Path], overwrite: bool, replaceable: Callable[[Path], bool] = Path.is_file
+) -> None:
+    """Refuse outputs that cannot be made, that exist already, or that are nothing that may be replaced."""
     for file in files:
         real = _real_path(file)
         if not real.parent.is_dir():
             raise FileNotFoundError(f"{file}: cannot be written, for there is no folder {real.parent}")
         if os.path.lexists(file) and not overwrite:
             raise FileExistsError(f"{file}: exists already; it is overwritten only on request")
-        if os.path.lexists(real) and not real.is_file():
-            raise OSError(f"{file}: exists and is not a regular file")
+        if os.path.lexists(real) and not replaceable(real):
+            kind = "a regular file" if replaceable is Path.is_file else "an output of this kind"
+            raise OSError(f"{file}: exists and is not {kind}")
         if not os.access(real.parent, os.W_OK):
             raise PermissionError(f"{file}: cannot be written, for the folder {real.parent} is read-only")
 
@@ -75,8 +79,15 @@ def check_apart(outputs: Sequence[tuple[str, types.Path, Iterable[types.Path]]],
 
 
 @contextmanager
-def replacing(targets: Iterable[types.Path], overwrite: bool, stale: Iterable[Path] = ()) -> Iterator[list[Path]]:
+def replacing(
+    targets: Iterable[types.Path],
+    overwrite: bool,
+    stale: Iterable[Path] = (),
+    replaceable: Callable[[Path], bool] = Path.is_file,
+) -> Iterator[list[Path]]:
     """Temporary names with the suffixes of the targets; on success the files take their places, in this order.
+
+    What is made under such a name may also be a folder, which takes the place of a folder.
 
     Parameters
     ----------
@@ -85,6 +96,8 @@ def replacing(targets: Iterable[types.Path], overwrite: bool, stale: Iterable[Pa
         False refuses a target that has come into being meanwhile, too.
     stale : sequence of Path
         Files that would describe the new ones wrongly: removed before the first target is replaced.
+    replaceable : callable(Path) -> bool
+        Whether what exists may be replaced, if anything may.
     """
     targets = [_real_path(target) for target in targets]
     temporaries = [target.with_name(f".fastccpd-{secrets.token_hex(8)}{target.suffix}") for target in targets]
@@ -92,11 +105,11 @@ def replacing(targets: Iterable[types.Path], overwrite: bool, stale: Iterable[Pa
         yield temporaries
         for temporary, target in zip(temporaries, targets, strict=True):
             _finish(temporary, target)
-        check_free(targets, overwrite)
+        check_free(targets, overwrite, replaceable)
         for file in stale:
             file.unlink(missing_ok=True)
         for temporary, target in zip(temporaries, targets, strict=True):
-            os.replace(temporary, target)
+            _take_place(temporary, target)
     except (MemoryError, FileExistsError, ModuleNotFoundError):
         raise
     except ValueError as error:
@@ -106,8 +119,7 @@ def replacing(targets: Iterable[types.Path], overwrite: bool, stale: Iterable[Pa
         raise OSError(f"{targets[0]}: cannot be written ({reason})") from error
     finally:
         for temporary in temporaries:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+            _remove(temporary)
 
 
 def first_line(error: BaseException) -> str:
@@ -144,8 +156,37 @@ def _real_path(file):
     return Path(os.path.realpath(file))
 
 
+def _take_place(temporary, target):
+    """Rename; a folder cannot take the place of another in one step, so that one is set aside first."""
+    if not (temporary.is_dir() and target.is_dir()):
+        os.replace(temporary, target)
+        return
+    aside = temporary.with_name(temporary.name + ".old")
+    os.replace(target, aside)
+    try:
+        os.replace(temporary, target)
+    except OSError:
+        os.replace(aside, target)
+        raise
+    _remove(aside)
+
+
+def _remove(path):
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def _finish(temporary, target):
-    """Flush a file to disk, with the permissions of the one it replaces."""
+    """Flush a file, or the files of a folder, to disk; a file with the permissions of the one it replaces."""
+    if temporary.is_dir():
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                with open(file, "rb+") as stream:
+                    os.fsync(stream.fileno())
+        return
     with open(temporary, "rb+") as file:
         os.fsync(file.fileno())
         if target.exists():

@@ -114,13 +114,13 @@ class Maps:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.Z.dtype
+        return np.result_type(self.Z, self.S)  # maps alone may be float32, whose range images may exceed
 
     def render(self, rows: Part = None, cols: Part = None, bands: Part = None, dtype: DTypeLike | None = None) -> Array:
         """max(Z S', 0), whole or a block of it."""
         rows, cols, bands = map(as_part, (rows, cols, bands))
         Z, S = self.Z[rows][:, cols], self.S[bands]
-        image = np.empty((*Z.shape[:2], len(S)), self.Z.dtype if dtype is None else dtype)
+        image = np.empty((*Z.shape[:2], len(S)), self.dtype if dtype is None else dtype)
         with one_blas_thread():
             for i in range(len(Z)):  # row by row: no second image in float64
                 np.maximum(Z[i] @ S.T, 0.0, out=image[i], casting="same_kind")

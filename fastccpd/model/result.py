@@ -10,6 +10,7 @@ import numpy as np
 from .degradation import Degradation
 from .problem import Factors, Maps, as_part
 from .types import Callback, Part, Path
+from .verdict import Grade, Verdict
 
 
 class Status(Enum):
@@ -23,6 +24,7 @@ class Status(Enum):
     TIME_LIMIT = "stopped: the time limit is reached"
     CALLBACK = "stopped: the callback asked for it"
     NOT_FINITE = "failed: the images, the cost or the result hold values that are not finite"
+    WORSE_THAN_DARK = "failed: the image explains the data less than a dark one would"
     ERROR = "failed: an error ended it"
 
     @property
@@ -81,7 +83,7 @@ class Progress:
     trace : Trace
         So far, of this stage.
     stage : str
-        The stage of a method that has several: "tv-maps" or "decomposition", of "stereo" "start"; else empty.
+        The stage of a method that has several: "tv-maps", "rank" or "decomposition", of "stereo" "start"; else empty.
     """
 
     n_iter: int
@@ -117,7 +119,7 @@ class FusionResult:
         Standard deviation of the noise of each band, as estimated.
     stages : dict
         The result of each stage of a method that has several, by name: for the default "noise", "subspace", "tv-maps",
-        "decomposition" (where it was made) and "choice".
+        "decomposition" (where it was made) and "choice"; "degradation" where the operators were estimated.
     combined : int
         Of how many starts the image is the mean; all else is of the best one.
     status : Status
@@ -127,6 +129,8 @@ class FusionResult:
     n_iter : int
     trace : Trace
         Of the winning start, in the caller's units.
+    verdict : Verdict
+        Whether the two images agree, given the operators: what to read first.
     start_costs : tuple of float
         The final cost of every start; their spread tells how far the start matters.
     seconds : float
@@ -159,6 +163,7 @@ class FusionResult:
     shown: str = "image"
     stages: dict[str, Any] = field(default_factory=dict)
     degradation: Degradation | None = None
+    verdict: Verdict = field(default_factory=lambda: Verdict(Grade.UNKNOWN, details="nothing was compared"))
     decomposer: Callable[..., Any] | None = None
 
     @property
@@ -241,7 +246,8 @@ class FusionResult:
 
     def __repr__(self):
         size = "×".join(map(str, self.shape)) + (f", mean of {self.combined} starts" if self.combined > 1 else "")
-        return f"<FusionResult {self.method}: {size}, cost {self.cost:.6g}, {self.n_iter} iterations, {self.status}>"
+        figures = f"cost {self.cost:.6g}, {self.n_iter} iterations, {self.status}; {self.verdict.grade.value}"
+        return f"<FusionResult {self.method}: {size}, {figures}>"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 #: An array of float32 or float64: an image is (rows, columns, bands), a stack of maps (rows, columns, maps).
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
+
+
+class HasDtype(Protocol):
+    """An array, or what is read as one."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
 
 #: (rows, columns, bands).
 Shape = tuple[int, int, int]

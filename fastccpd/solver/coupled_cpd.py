@@ -19,17 +19,19 @@ that keeps it positive semidefinite and pulls parameters towards zero, where pla
 data are reflectances or sensor counts; no scaled copy of the data is made.
 """
 
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..kernels.arrays import aligned, readonly
 from ..kernels.block_cholesky import factor_scaled_blocks, groups_of, room, solve_blocks
-from ..kernels.coupled import Operators, gradient, hessian, see
+from ..kernels.coupled import ROWS_PER_SUM, Operators, gradient, hessian, see
 from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.simd import padded
 from ..model.checks import as_choice, as_count, as_number
 from ..model.problem import Factors, Problem
+from .block_walk import BlockWalk
 from .misfit import Misfit
 from .objective import Vector
 from .parametrisation import per_mode
@@ -120,7 +122,7 @@ class CoupledCPD:
         self._coverage_in = readonly(np.column_stack(self._coverage))
 
         width = max(padded(self.rank, term.tensor.dtype) for term in self.terms)
-        count, in_stack = len(self.terms), np.cumsum([0, *(n for term in self.terms for n in term.tensor.shape)])
+        count, in_stack = len(self.terms), np.cumsum([0, *(n for term in self.terms for n in term.shape)])
         self._rows = readonly(np.column_stack([[*count * [0, I, I + J], I + J + K], in_stack]))
         seen = int(in_stack[-1])
         self._misfits = [
@@ -129,14 +131,15 @@ class CoupledCPD:
         ]
         self._here, self._trial = (_Point(self.shape, count, seen, width) for _ in range(2))
         self._seen_tangent, self._lifted = (aligned((seen, width), np.float64) for _ in range(2))
-        self._tangent, self._by_factors = (aligned((self.shape[0], width), np.float64) for _ in range(2))
-        self._parts = aligned((count, self.shape[0], width), np.float64)
+        self._by_factors = aligned((self.shape[0], width), np.float64)
+        self._tangent, self._parts = (aligned((count, self.shape[0], width), np.float64) for _ in range(2))
         # Where nothing is written to the diagonal, it stays zero.
         self._slope, self._diagonal = (aligned(self.shape, np.float64) for _ in range(2))
         self._slope_in, self._diagonal_in = readonly(self._slope), readonly(self._diagonal)
-        self._squares = aligned((count, 4, width, width), np.float64)
+        self._squares = aligned((count, 6, width, width), np.float64)
+        self._sums = np.empty(-(-self.shape[0] // ROWS_PER_SUM))
         self._hessp_work = 6.0 * seen * width**2
-        self._blocks = None
+        self._blocks = self._walk = None
 
     @classmethod
     def of_problem(
@@ -148,6 +151,7 @@ class CoupledCPD:
         regularisers: Sequence[Regulariser] = (),
         weights: Sequence[float] = (1.0, 1.0),
         scale: float = 1.0,
+        basis: np.ndarray | None = None,
     ) -> "CoupledCPD":
         """The objective of a fusion problem: its HSI and its MSI are the two terms.
 
@@ -158,12 +162,14 @@ class CoupledCPD:
             As of the class.
         weights : (w_H, w_M)
             Of the HSI's and of the MSI's misfit.
+        basis : (K, p) array, optional
+            Orthonormal spectra in which the HSI is fitted, as of `Term`.
 
         Returns
         -------
         CoupledCPD
         """
-        return cls(terms_of(problem, weights), rank, parametrisation, curvature, regularisers, scale)
+        return cls(terms_of(problem, weights, basis), rank, parametrisation, curvature, regularisers, scale)
 
     def cost(self, x: Vector) -> float:
         """f(x)."""
@@ -197,10 +203,7 @@ class CoupledCPD:
     def hessp(self, z: Vector) -> Vector:
         """H z at the linearisation point."""
         here, product = self._here, np.empty(self.shape)
-        operators = (*self._ahead, *self._back, self._rows, self._weights)
-        point = here.U_in, here.S_in, here.Q_in, self._slope_in, self._diagonal_in
-        scratch = self._tangent, self._seen_tangent, self._squares, self._lifted, self._parts
-        hessian(*operators, *point, _vector(z), *scratch, product, work=self._hessp_work, least=LEAST)
+        self._product(_vector(z), product)
         for prior in self._priors("factors"):
             product += self._slope * prior.hessp(here.u[:, : self.rank], self._slope * z)
         for prior in self._priors("latent"):
@@ -209,12 +212,17 @@ class CoupledCPD:
 
     def precondition(self, r: Vector) -> Vector:
         """M⁻¹ r: one damped R×R block of H for each row of x, factored once per linearisation point."""
-        if self._blocks_are_stale:
-            self._factor_blocks()
         out = np.empty(self.shape)
-        work = 6.0 * out.size * self.rank
-        solve_blocks(self._groups, self._blocks_in, self._means_in, _vector(r), out, work=work, least=LEAST)
+        solve_blocks(*self._factored(), _vector(r), out, work=6.0 * out.size * self.rank, least=LEAST)
         return out
+
+    def walk(self) -> BlockWalk | None:
+        """CG with `hessp` and `precondition` in fewer passes; None where regularisers take part."""
+        if self._walk is None and not self.regularisers:
+            # By a weak reference: two that hold each other would keep their memory until they are collected.
+            own = weakref.proxy(self)
+            self._walk = BlockWalk(self.shape, lambda d, Hd: own._product(d, Hd), lambda: own._factored())
+        return self._walk
 
     def release(self, x: Vector) -> Vector | None:
         """A better point than x, the linearisation point, if squared parameters are trapped at zero; else None.
@@ -240,6 +248,11 @@ class CoupledCPD:
                 return lifted
         return None
 
+    def misfits(self) -> tuple[float, ...]:
+        """‖Y_t/s − [[U_t]]‖² of each term at the linearisation point, without what a basis leaves out."""
+        pairs = zip(self._here.misfits, self._misfits, strict=True)
+        return tuple(max(0.0, misfit - term.left_out) for misfit, term in pairs)
+
     def factors(self, x: Vector) -> Factors:
         """The factors A, B, C of the scene in the caller's units: φ(x), the scale put into C."""
         A, B, C = (np.array(phi.value(x[rows])) for phi, rows in zip(self.parametrisation, self.modes, strict=True))
@@ -256,10 +269,26 @@ class CoupledCPD:
             point.u[rows, : self.rank] = phi.value(point.x[rows])
         sharing = {"work": self._hessp_work / 3, "least": LEAST}
         see(*self._ahead, self._rows, point.u_in, point.U, point.S, point.Q, **sharing)
-        cost = sum(0.5 * misfit.weight * misfit.at(point, n) for n, misfit in enumerate(self._misfits))
+        point.misfits = [misfit.at(point, n) for n, misfit in enumerate(self._misfits)]
+        cost = sum(0.5 * term.weight * misfit for term, misfit in zip(self._misfits, point.misfits, strict=True))
         cost += sum(prior.value(point.x) for prior in self._priors("latent"))
         cost += sum(prior.value(point.u[:, : self.rank]) for prior in self._priors("factors"))
         point.cost = float(cost)
+
+    def _product(self, z, product):
+        """H z without the regularisers' part; <z, H z>."""
+        here = self._here
+        operators = (*self._ahead, *self._back, self._rows, self._weights)
+        point = here.U_in, here.S_in, here.Q_in, self._slope_in, self._diagonal_in
+        scratch = self._tangent, self._seen_tangent, self._squares, self._lifted, self._parts
+        hessian(*operators, *point, z, *scratch, product, self._sums, work=self._hessp_work, least=LEAST)
+        return sum(self._sums.tolist())
+
+    def _factored(self):
+        """The preconditioner's blocks at the linearisation point: (groups, factors, means)."""
+        if self._blocks_are_stale:
+            self._factor_blocks()
+        return self._groups, self._blocks_in, self._means_in
 
     def _factor_blocks(self):
         if self._blocks is None:
@@ -290,7 +319,7 @@ class _Point:
         self.S, self.Q = (aligned((tensors, 3, width, width), np.float64) for _ in range(2))
         self.u_in, self.U_in, self.M_in = readonly(self.u), readonly(self.U), readonly(self.M)
         self.S_in, self.Q_in = readonly(self.S), readonly(self.Q)
-        self.cost = np.nan
+        self.cost, self.misfits = np.nan, []
 
     def is_at(self, x):
         return np.array_equal(self.x, x)

@@ -2,15 +2,32 @@
 
 The misfit costs nothing beside the MTTKRPs: ‖Y − [[U]]‖² = ‖Y‖² − 2 Σ M_0*U_0 + 1'(S_0*S_1*S_2)1. That expansion
 cancels when the fit is close, so below a threshold (always, for float32) the residual is streamed instead.
+
+**In a basis.** Noise has all spectral dimensions, a scene has a few. With an orthonormal basis E (K×p) of the latter,
+pixels as rows, Y = Y E E' + N with N E = 0, and the model W U_2' for W = the Khatri-Rao product of U_0 and U_1,
+
+    ‖Y − W U_2'‖² = ‖Y E − W (E'U_2)'‖² + ‖N − W U_2'(I − E E')‖².
+
+Leaving N out as data, the second part is ‖W U_2'(I − E E')‖² = 1'(S_0 * S_1 * V'V)1, V = (I − E E')U_2, and ‖N‖²: the
+misfit is that of Y E E', plus a constant. Written as above, ‖Y E E'‖² − 2 ⟨Y E E', [[U]]⟩ + 1'(S_0*S_1*S_2)1, all that
+the data take part in is
+
+    M_0, M_1 = the MTTKRPs of Y E with E'U_2 in place of U_2,        M_2 = E (the MTTKRP of Y E along its bands),
+
+p/K of the work and memory traffic, while Gramians, and with them J'J, are those of the whole U_2: they need no
+approximation, and U_2 may stay non-negative. With p = K nothing is left out.
 """
 
 from typing import Any
 
 import numpy as np
 
+from ..blas import one_blas_thread
+from ..kernels import gram
 from ..kernels.arrays import aligned, readonly
 from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.mttkrp import Scratch, mttkrp_into
+from ..kernels.operators import blocks_of, operator_product
 from ..kernels.reconstruct import residual_norm2_of, transposed
 from ..kernels.simd import padded
 from ..kernels.vectors import dot
@@ -32,17 +49,25 @@ class Misfit:
 
     def __init__(self, term: Term, scale: float, rows: slice, width: int):
         self.gaps = None if term.valid is None else Gaps(term.tensor, term.valid)
-        tensor = term.tensor if self.gaps is None else self.gaps.filled
+        tensor: Array = term.tensor if self.gaps is None else self.gaps.filled
         self.tensor = readonly(tensor)
         self.weight, self.scale, self.rows = term.weight, scale, rows
+        self.basis, self.left_out = None, 0.0
+        if term.basis is not None:
+            tensor, left_out = (term.tensor, 0.0) if term.in_basis else _in_basis(term.tensor, term.basis)
+            self.tensor, self.left_out = readonly(tensor), left_out / scale**2
+            self.basis = _Basis(term.basis, sum(tensor.shape), width)
         self.norm2 = _norm2(tensor) / scale**2
         self.scratch = Scratch(tensor.shape, width, tensor.dtype)
         self.bands = aligned((width, padded(tensor.shape[2], tensor.dtype)), tensor.dtype)
-        self.single = None if tensor.dtype == np.float64 else aligned((rows.stop - rows.start, width), tensor.dtype)
+        self.single = None if tensor.dtype == np.float64 else aligned((sum(tensor.shape), width), tensor.dtype)
 
     def at(self, point: Any, n: int) -> float:
         """‖Y/s − [[U]]‖² for this, the n-th term, leaving its MTTKRPs in `point`."""
-        U, M, (I, J, _) = point.U_in[self.rows], point.M[self.rows], self.tensor.shape
+        whole, (I, J, _) = point.M[self.rows], self.tensor.shape
+        U, M = point.U_in[self.rows], whole
+        if self.basis is not None:
+            U, M = self.basis.seen(U, I + J), self.basis.M
         if self.single is None:
             seen = U
         else:
@@ -53,15 +78,60 @@ class Misfit:
         if self.gaps is not None:
             norm2 += self.gaps.fill(A, B, C * self.scale) / self.scale**2
         mttkrp_into(self.tensor, A, B, C, M, self.scratch, least=LEAST)
+        if self.basis is not None:
+            self.basis.lift(I + J, whole)
         overlap = dot(M[:I], U[:I]) / self.scale
         model2 = dot(point.S[n, 0], point.Q[n, 0])
         expanded = norm2 - 2.0 * overlap + model2
         if not np.isfinite(expanded):
             return np.inf
         if expanded * _COST_DIGITS > np.finfo(self.tensor.dtype).eps * max(norm2, model2):
-            return expanded
+            return expanded + self.left_out
         scaled = transposed(C * self.tensor.dtype.type(self.scale), self.tensor.dtype, out=self.bands)
-        return residual_norm2_of(self.tensor, A, B, scaled) / self.scale**2
+        streamed = residual_norm2_of(self.tensor, A, B, scaled) / self.scale**2
+        if self.basis is not None:
+            streamed += dot(point.Q[n, 2], self.basis.gram_outside(point.U_in[self.rows][I + J :]))
+        return streamed + self.left_out
+
+
+class _Basis:
+    """E, for one term: its factors in the basis, and its MTTKRPs back from it."""
+
+    def __init__(self, basis: Array, rows: int, width: int):
+        self._ahead, self._back = blocks_of(basis.T), blocks_of(basis)
+        self._U, self.M = (aligned((rows, width), np.float64) for _ in range(2))
+        self._outside = aligned((len(basis), width), np.float64)
+        self._U_in, self._M_in = readonly(self._U), readonly(self.M)
+
+    def seen(self, U: Array, first: int) -> Array:
+        """U_0, U_1 and E'U_2, stacked; U_2 begins at the row `first`."""
+        self._U[:first] = U[:first]
+        operator_product(self._ahead.values, self._ahead.places, U[first:], self._U[first:])
+        return self._U_in
+
+    def lift(self, first: int, out: Array) -> None:
+        """M_0, M_1 and E M_2 into `out`."""
+        out[:first] = self.M[:first]
+        operator_product(self._back.values, self._back.places, self._M_in[first:], out[first:])
+
+    def gram_outside(self, C: Array) -> Array:
+        """V'V of V = (I − E E')C; `seen` has made E'C before."""
+        operator_product(self._back.values, self._back.places, self._U_in[-self._ahead.shape[0] :], self._outside)
+        np.subtract(C, self._outside, out=self._outside)
+        return gram(self._outside)
+
+
+def _in_basis(tensor, basis):
+    """(Y E, ‖Y − Y E E'‖²), a slab of rows at a time."""
+    projected = np.empty((*tensor.shape[:2], basis.shape[1]), tensor.dtype)
+    slab, left_out = max(1, SLAB // max(1, tensor[0].size)), []
+    with one_blas_thread():
+        for i in range(0, len(tensor), slab):
+            rows = tensor[i : i + slab].astype(np.float64, copy=False)
+            inside = rows @ basis
+            projected[i : i + slab] = inside
+            left_out.append(np.square(rows - inside @ basis.T).sum())
+    return projected, float(np.sum(left_out))
 
 
 class Gaps:

@@ -1,11 +1,15 @@
 """What the trust-region solver asks of a function that it minimises."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
+
+# A vector times H, or times M⁻¹.
+Product = Callable[[Vector], Vector]
 
 
 class Objective(Protocol):
@@ -37,3 +41,5 @@ class Objective(Protocol):
         It is asked before a run is called converged, and may be missing.
         """
         return None
+
+    # `walk() -> Walk | None`, which may be missing too, does CG's steps with H and M in fewer passes (`walk.py`).

@@ -10,19 +10,17 @@ y = M⁻¹ r, conjugacy gives
 which is good to twelve digits after thirty steps and to five after eighty. Each step α lowers the model by
 α <r,y> − ½ α² <d,Hd>, whose sum is the predicted decrease.
 
-Vectors may have any shape; their sums (`kernels/vectors.py`) have the same bits for any number of threads.
+Vectors may have any shape; their sums (`kernels/vectors.py`) have the same bits for any number of threads. What is done
+to them stands in a `Walk` (`walk.py`), of which an objective may bring its own.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.vectors import advance, dot, turn
-from .objective import Vector
-
-# A vector times H, or times M⁻¹.
-Product = Callable[[Vector], Vector]
+from ..kernels.vectors import dot
+from .objective import Product, Vector
+from .walk import PlainWalk, Walk
 
 
 @dataclass(frozen=True)
@@ -41,19 +39,29 @@ def predicted_decrease(g: Vector, p: Vector, Hp: Vector) -> float:
     return -(dot(g, p) + 0.5 * dot(p, Hp))
 
 
-def steihaug(g: Vector, hessp: Product, precondition: Product, *, radius: float, max_iter: int, rtol: float) -> Step:
-    """Minimise the model within ‖p‖_M ≤ radius; with an infinite radius, plain truncated PCG."""
-    p, r, d = np.zeros(g.shape), np.array(g, np.float64, order="C"), np.zeros(g.shape)
-    y = precondition(r)  # r is the model's gradient, g + H p
-    ry = turn(r, y, 1.0, d)
+def steihaug(
+    g: Vector,
+    hessp: Product,
+    precondition: Product,
+    *,
+    radius: float,
+    max_iter: int,
+    rtol: float,
+    walk: Walk | None = None,
+) -> Step:
+    """Minimise the model within ‖p‖_M ≤ radius; with an infinite radius, plain truncated PCG.
+
+    `walk` stands for H and M in their place, if there is one.
+    """
+    walk = PlainWalk(hessp, precondition) if walk is None else walk
+    ry = walk.begin(g)
     pp = pd = predicted = 0.0
     dd = ry
     target = rtol**2 * ry
     products = 0
     while products < max_iter and ry > target:
-        Hd = hessp(d)
+        curvature = walk.curvature()
         products += 1
-        curvature = dot(d, Hd)
         # Along a direction without curvature the model only falls: the way leads to the boundary, if there is one.
         alpha = ry / curvature if curvature > 0.0 else np.inf
         crosses = not alpha < np.inf or pp + alpha * (2.0 * pd + alpha * dd) >= radius**2
@@ -61,16 +69,16 @@ def steihaug(g: Vector, hessp: Product, precondition: Product, *, radius: float,
             if radius == np.inf:
                 break
             alpha = boundary(pp, pd, dd, radius)
-        advance(alpha, d, Hd, p, r)
         pp += alpha * (2.0 * pd + alpha * dd)
         predicted += alpha * (ry - 0.5 * alpha * curvature)
-        if crosses:
+        if crosses or products == max_iter:
+            walk.advance(alpha)
             break
-        y = precondition(r)
-        ry, previous = turn(r, y, ry, d), ry
+        ry, previous = walk.turn(alpha, ry), ry
         beta = ry / previous
         pd, dd = beta * (pd + alpha * dd), ry + beta**2 * dd
-    return Step(p, r - g, float(np.sqrt(pp)), float(predicted), products)
+    p, Hp = walk.step(g)
+    return Step(p, Hp, float(np.sqrt(pp)), float(predicted), products)
 
 
 def boundary(pp: float, pd: float, dd: float, radius: float) -> float:

@@ -57,6 +57,49 @@ def as_regularisers(values: Iterable[Regulariser]) -> tuple[Regulariser, ...]:
     return regularisers
 
 
+@dataclass(frozen=True, eq=False)
+class InKnownBands:
+    """A regulariser of all bands, as a function of those that have data: v = E v', E = diag(I, I, W).
+
+    Parameters
+    ----------
+    whole : Regulariser
+        Of (I+J+K, R) arrays.
+    weights : (K, K') array
+        W: how each band lies between those that have data.
+    """
+
+    whole: Regulariser
+    weights: np.ndarray
+
+    @property
+    def space(self) -> str:
+        return self.whole.space
+
+    def _expanded(self, v):
+        rest = len(v) - self.weights.shape[1]
+        return np.vstack([v[:rest], np.einsum("kp,pr->kr", self.weights, v[rest:])])
+
+    def _gathered(self, v, weights):
+        rest = len(v) - len(weights)
+        return np.vstack([v[:rest], np.einsum("kp,kr->pr", weights, v[rest:])])
+
+    def value(self, v: np.ndarray) -> float:
+        return self.whole.value(self._expanded(v))
+
+    def gradient(self, v: np.ndarray) -> np.ndarray:
+        return self._gathered(self.whole.gradient(self._expanded(v)), self.weights)
+
+    def hessp(self, v: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return self._gathered(self.whole.hessp(self._expanded(v), self._expanded(z)), self.weights)
+
+    def diagonal(self, v: np.ndarray) -> np.ndarray:
+        """Of the Hessian's diagonal alone: what lies beside it is left out, as the preconditioner does anyway."""
+        whole = self._expanded(v)
+        diagonal = np.broadcast_to(self.whole.diagonal(whole), whole.shape)
+        return self._gathered(diagonal, np.square(self.weights))
+
+
 @dataclass(frozen=True)
 class Ridge:
     """½μ‖x‖²: on squared parameters this is ½μ(ΣA + ΣB + ΣC), an L1 prior that prunes components.

@@ -25,6 +25,11 @@ class Term:
     valid : bool array, optional
         True where there are data: (rows, columns), (bands,) or the tensor's whole shape. What stands elsewhere, NaN
         too, is not looked at. None: everywhere.
+    basis : (K', p) array, optional
+        Orthonormal spectra: what Y has outside of their span is left out, and its passes cost p/K' of before
+        (`solver/misfit.py`). C stays whole. None: Y as it is.
+    in_basis : bool
+        Whether `tensor` is Y in the basis already, (I', J', p).
 
     Examples
     --------
@@ -39,6 +44,8 @@ class Term:
     operators: Sequence[Any] = (None, None, None)
     weight: float = 1.0
     valid: np.ndarray | None = None
+    basis: np.ndarray | None = None
+    in_basis: bool = False
 
     def __post_init__(self):
         cube = as_cube(self.tensor, "tensor")
@@ -48,7 +55,8 @@ class Term:
             raise TypeError(f"operators: got {got}; three, each a matrix or None for the identity, are needed")
         names = (f"operators[{mode}]" for mode in range(3))
         operators = tuple(None if P is None else as_matrix(P, name) for P, name in zip(operators, names, strict=True))
-        for mode, (P, size) in enumerate(zip(operators, cube.shape, strict=True)):
+        bands = np.shape(self.basis)[:1] if self.in_basis and self.basis is not None else cube.shape[2:]
+        for mode, (P, size) in enumerate(zip(operators, (*cube.shape[:2], *bands), strict=True)):
             if P is not None and P.shape[0] != size:
                 raise ValueError(f"operators[{mode}]: {P.shape[0]} rows, but the tensor has {size}; they must agree")
         set_fields(
@@ -58,22 +66,51 @@ class Term:
             weight=as_number(self.weight, "weight"),
             valid=as_valid(self.valid, "valid", cube.shape),
         )
+        if self.basis is not None:
+            set_fields(self, basis=_as_basis(self.basis, *bands))
+            if self.in_basis and self.basis.shape[1] != cube.shape[2]:
+                given = f"{self.basis.shape[1]} spectra, but the tensor has {cube.shape[2]} in it"
+                raise ValueError(f"basis: {given}; they must agree")
+            if self.valid is not None:
+                raise ValueError("basis: a tensor with gaps has no whole spectra to project; leave basis or valid out")
 
     @property
     def scene_shape(self) -> tuple[int, int, int]:
         """The rows of A, B and C that the tensor sees."""
-        sizes = zip(self.operators, self.tensor.shape, strict=True)
+        sizes = zip(self.operators, self.shape, strict=True)
         I, J, K = (size if P is None else P.shape[1] for P, size in sizes)
         return I, J, K
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of Y, whole."""
+        I, J, K = self.tensor.shape
+        return I, J, K if self.basis is None else len(self.basis)
 
-def terms_of(problem: Problem, weights: Sequence[float] = (1.0, 1.0)) -> tuple[Term, Term]:
+
+def _as_basis(value, bands):
+    """`value` as orthonormal columns of as many entries as there are bands."""
+    needed = f"an array ({bands}, p) of orthonormal columns is needed"
+    basis = np.ascontiguousarray(value, dtype=np.float64) if isinstance(value, np.ndarray) else None
+    if basis is None or basis.ndim != 2 or len(basis) != bands or not 1 <= basis.shape[1] <= bands:
+        got = type(value).__name__ if basis is None else f"shape {basis.shape}"
+        raise ValueError(f"basis: got {got}; {needed}")
+    if not np.allclose(basis.T @ basis, np.eye(basis.shape[1]), rtol=0.0, atol=1e-8):
+        raise ValueError(f"basis: got columns that are not orthonormal; {needed}")
+    return basis
+
+
+def terms_of(
+    problem: Problem, weights: Sequence[float] = (1.0, 1.0), basis: np.ndarray | None = None
+) -> tuple[Term, Term]:
     """The two terms of a fusion problem: the HSI sees (P1 A, P2 B, C), the MSI sees (A, B, PM C).
 
     Parameters
     ----------
     problem : Problem
     weights : (w_H, w_M)
+    basis : (K, p) array, optional
+        Of the HSI's spectra, as of `Term`.
 
     Returns
     -------
@@ -85,7 +122,7 @@ def terms_of(problem: Problem, weights: Sequence[float] = (1.0, 1.0)) -> tuple[T
     w_H, w_M = (as_number(weight, f"weights[{n}]") for n, weight in enumerate(weights))
     P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
     return (
-        Term(problem.hsi, (P1, P2, None), w_H, problem.hsi_valid),
+        Term(problem.hsi, (P1, P2, None), w_H, problem.hsi_valid, basis),
         Term(problem.msi, (None, None, PM), w_M, problem.msi_valid),
     )
 

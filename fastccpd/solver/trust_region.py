@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike
 from ..kernels.vectors import dot
 from ..model.checks import as_choice, as_count, as_number, check_members, set_fields
 from ..model.result import Status, Trace
-from .objective import Objective, Vector
-from .pcg import Product, Step, boundary, predicted_decrease, steihaug
+from .objective import Objective, Product, Vector
+from .pcg import Step, boundary, predicted_decrease, steihaug
+from .walk import PlainWalk, Walk
 
 STEPS = ("steihaug", "dogleg")
 
@@ -286,7 +287,7 @@ def _first_radius(objective, x, g, options):
 
 def _default_radius(objective, x, g, step):
     if step == "steihaug":
-        return float(np.sqrt(max(0.0, dot(g, objective.precondition(g))))) or 1.0
+        return float(np.sqrt(max(0.0, _walk_of(objective).begin(g)))) or 1.0
     return 0.3 * float(np.sqrt(dot(x, x))) or 1.0
 
 
@@ -301,12 +302,27 @@ def _find_step(objective, g, state, norm, options):
     if options.step == "steihaug":
         rule, rtol = steihaug, min(rtol, 2.0 * np.sqrt(norm / state.first_gradient_norm))
     limits = {"radius": state.radius, "max_iter": options.pcg_max_iter, "rtol": rtol}
-    return rule(g, objective.hessp, objective.precondition, **limits)
+    return rule(g, objective.hessp, objective.precondition, **limits, walk=_walk_of(objective))
 
 
-def dogleg(g: Vector, hessp: Product, precondition: Product, *, radius: float, max_iter: int, rtol: float) -> Step:
+def _walk_of(objective):
+    """The objective's own way through CG, or the plain one."""
+    walk = objective.walk() if hasattr(objective, "walk") else None
+    return PlainWalk(objective.hessp, objective.precondition) if walk is None else walk
+
+
+def dogleg(
+    g: Vector,
+    hessp: Product,
+    precondition: Product,
+    *,
+    radius: float,
+    max_iter: int,
+    rtol: float,
+    walk: Walk | None = None,
+) -> Step:
     """The paper's step: from the Cauchy point towards the PCG-Newton point, ‖p‖ ≤ radius."""
-    newton = steihaug(g, hessp, precondition, radius=np.inf, max_iter=max_iter, rtol=rtol)
+    newton = steihaug(g, hessp, precondition, radius=np.inf, max_iter=max_iter, rtol=rtol, walk=walk)
     Hg = hessp(g)
     products = newton.products + 1
 

@@ -9,6 +9,7 @@ from scenery import band_means, blur, observe
 
 from fastccpd import Degradation, Problem
 from fastccpd.solver.coupled_cpd import CoupledCPD
+from fastccpd.solver.pcg import steihaug
 from fastccpd.solver.regularisers import Ridge
 
 SHAPE, BANDS = (8, 12, 5), 3
@@ -138,6 +139,28 @@ def test_precondition_is_symmetric_and_positive_definite():
     M = np.column_stack([objective.precondition(e.reshape(x.shape)).ravel() for e in np.eye(x.size)])
     np.testing.assert_allclose(M, M.T, atol=1e-12 * np.abs(M).max())
     assert np.linalg.eigvalsh(M).min() > 0
+
+
+@pytest.mark.parametrize("radius", [0.2, np.inf])
+@pytest.mark.parametrize("max_iter", [0, 1, 7])
+def test_its_own_walk_takes_the_steps_of_the_plain_one(radius, max_iter):
+    objective, x, _ = make()
+    _, g = objective.cost_and_gradient(x)
+    limits = {"radius": radius, "max_iter": max_iter, "rtol": 1e-3}
+    plain = steihaug(g, objective.hessp, objective.precondition, **limits)
+    for _ in range(2):  # its vectors are used again
+        own = steihaug(g, objective.hessp, objective.precondition, **limits, walk=objective.walk())
+        assert own.products == plain.products
+        np.testing.assert_allclose(own.p, plain.p, rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(own.Hp, objective.hessp(own.p), rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose((own.length, own.predicted), (plain.length, plain.predicted), rtol=1e-9)
+    kept = own.p.copy()
+    objective.walk().begin(g)
+    assert (own.p == kept).all(), "a step is the caller's own"
+
+
+def test_regularisers_take_part_in_cg_by_the_plain_walk():
+    assert make(regularisers=[Ridge(0.1)])[0].walk() is None
 
 
 def test_cost_does_not_disturb_the_linearisation_point():
