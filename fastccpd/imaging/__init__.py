@@ -12,9 +12,11 @@ from .response import (
     response_from_groups,
     response_from_table,
 )
+from .sensors import SENSORS, sensor_response, sensor_table
 from .smoothing import lee
 
 __all__ = [
+    "SENSORS",
     "add_noise",
     "degrade",
     "gaussian",
@@ -29,4 +31,6 @@ __all__ = [
     "response_from_table",
     "scenes",
     "score",
+    "sensor_response",
+    "sensor_table",
 ]

@@ -28,6 +28,23 @@ from . import formulas
 from .columns import SECONDS, Column, Metric
 from .comparison import Comparison
 
+__all__ = [
+    "METRICS",
+    "cc",
+    "columns",
+    "ergas",
+    "psnr",
+    "rmse",
+    "rsnr",
+    "sam",
+    "sam_map",
+    "score",
+    "ssim",
+    "uiqi",
+    "usual",
+    "usual_names",
+]
+
 
 def _table(*metrics):
     return {metric.name: metric for metric in metrics}

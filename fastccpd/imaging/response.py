@@ -31,6 +31,9 @@ LANDSAT_EDGES = ((450, 520), (520, 600), (630, 690), (760, 900), (1550, 1770), (
 #: The most bytes of a table in a csv file; as lists of text it takes many times as much.
 LARGEST_TABLE = 1 << 24
 
+#: The part of a band's response that must lie where there are hyperspectral bands.
+LEAST_COVERED = 0.5
+
 _FWHM = np.sqrt(8.0 * np.log(2.0))
 
 #: A tabulated response: for each band its wavelengths, and the response there.
@@ -144,7 +147,7 @@ def response_from_table(
     wavelengths: ArrayLike,
     bands: Iterable[str] | None = None,
     fwhm: ArrayLike | None = None,
-    coverage: float = 0.5,
+    coverage: float = LEAST_COVERED,
 ) -> Operator:
     """PM from a measured spectral response and real band centres.
 
@@ -201,6 +204,22 @@ def response_from_table(
             )
         row /= row.sum()
     return sparse.csr_array(weights)
+
+
+def table_coverage(table: str | PathLike | Curves, wavelengths: ArrayLike) -> dict[str, float]:
+    """How much of each band's response lies where there are hyperspectral bands, from 0 to 1.
+
+    Parameters
+    ----------
+    table, wavelengths
+        As of `response_from_table`.
+
+    Returns
+    -------
+    dict of name to float
+    """
+    centres = _centres(wavelengths)
+    return {str(name): _covered(*_curve(*curve, name), centres) for name, curve in _table(table).items()}
 
 
 def read_response(path: str | PathLike) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import machine
 from ..model.checks import as_choice, as_count
 from ..model.types import Operator
 from . import scene_files
@@ -27,6 +28,8 @@ from .degrading import as_generator
 from .landscape import kinds_of, maps, spectrum
 from .response import landsat
 from .scene_files import FILES, Content, indian_pines_of_tensorly, table_of_indian_pines, variable
+
+__all__ = ["Pair", "Scene", "files_read", "load", "load_pair", "names", "pair_names", "synthetic"]
 
 FOLDER_VARIABLE = "FASTCCPD_DATA"
 
@@ -226,6 +229,18 @@ def _pair_of_san_francisco(scene):
 _PAIRS = {"paris": _pair_of_paris, "san-francisco": _pair_of_san_francisco}
 
 
+def _check_memory(sizes, materials):
+    """Refuse a synthetic scene that memory cannot hold, before anything is made of it."""
+    rows, columns, bands = sizes
+    needed, available = 8 * (rows * columns * (bands + materials) + bands * materials), machine.available_memory()
+    if available is not None and needed > available:
+        shape = "×".join(map(str, sizes))
+        raise MemoryError(
+            f"shape: {shape} of {materials} materials takes {needed / 1e9:.1f} GB, but {available / 1e9:.1f} GB are "
+            "available; a smaller scene is needed"
+        )
+
+
 def synthetic(shape: Sequence[int], materials: int = 5, rng: int | np.random.Generator = 0) -> Scene:
     """A synthetic landscape.
 
@@ -256,6 +271,7 @@ def synthetic(shape: Sequence[int], materials: int = 5, rng: int | np.random.Gen
         raise ValueError(f"shape: got {shape!r}; (rows, columns, bands) is needed") from None
     sizes = tuple(as_count(size, f"shape[{axis}]") for axis, size in enumerate((rows, columns, bands)))
     materials = as_count(materials, "materials")
+    _check_memory(sizes, materials)
     generator = as_generator(rng)
     wavelengths = np.linspace(400.0, 2500.0, bands)
     kinds = kinds_of(materials)

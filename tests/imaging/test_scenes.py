@@ -82,6 +82,12 @@ def test_synthetic_scene_is_degraded_and_scored():
     assert 5.0 < metrics.rsnr(blown_up, scene.cube) < 25.0
 
 
+@pytest.mark.parametrize("shape", [(5_000_000, 5_000_000, 5), (10**8, 1, 10**8), (2**40, 2**40, 2**40)])
+def test_synthetic_scene_beyond_memory_is_refused_at_once(shape):
+    with pytest.raises(MemoryError, match="^shape: .* of 5 materials takes .* GB, but .* GB are available"):
+        scenes.synthetic(shape)
+
+
 def test_synthetic_scene_refuses_a_wrong_shape():
     with pytest.raises(ValueError, match=r"shape: got \(3, 4\); \(rows, columns, bands\)"):
         scenes.synthetic((3, 4))
