@@ -10,7 +10,8 @@ kept: r' = P Y_M − Y_H Π PM'. The product of both has neither the one nor the
 
     mean(r r') = s σ_M² + |E' diag(σ_H) PM'|²,                                                                  (2)
 
-for the lost signals are not in r. All of this follows from the second moments of (P Y_M, Y_H), which are additive.
+for the lost signals are not in r. All of this follows from the second moments of (P Y_M, Y_H), which are additive; what
+is gathered beside them says whether a blur that is not that of the images explains what is left (`misplacement.py`).
 """
 
 from dataclasses import dataclass
@@ -21,11 +22,15 @@ from ..model.degradation import Degradation
 from ..model.problem import Problem
 from ..model.types import Array
 from .map_data import Blur
+from .misplacement import explained, misplaced
 from .moments import Moments, moments_of
 
 # With fewer pixels nothing is said. Bands whose estimates differ by no more than so many times what chance makes of
 # them have one σ. So many standard errors are rare. Second moments are rounded by such a part of the largest.
 _FEWEST, _BY_CHANCE, _RARE, _ROUNDING = 30, 2.5, 4.0, 1e-12
+
+# A cause that explains this part of a disagreement is its cause.
+_MOST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,7 @@ class Agreement:
     Attributes
     ----------
     moments : Moments
-        Of (P Y_M, Y_H), at the pixels whose data are complete.
+        Of (P Y_M, Y_H) and what `misplaced` makes of Y_M, at the pixels whose data are complete.
     share : float
         The sum over these pixels of s, the part of the MSI's noise that is left of it there.
     PM : (MSI bands, bands) array
@@ -67,6 +72,8 @@ class ByAgreement:
     count : int
         The number of pixels.
     unit : float
+    misplaced : (MSI bands,) array
+        The variance that a misplaced blur explains.
     """
 
     variance: np.ndarray | None = None
@@ -76,6 +83,7 @@ class ByAgreement:
     share: float = 1.0
     count: int = 0
     unit: float = 1.0
+    misplaced: np.ndarray | None = None
 
     def pooled(self) -> tuple[Array | None, Array | None]:
         """σ_M² and its standard error, one number for all bands where they do not differ by more than by chance."""
@@ -98,6 +106,15 @@ class ByAgreement:
         granted = _RARE * np.sqrt(2.0 / self.count) * expected + _ROUNDING
         return self.unit * np.sqrt(np.maximum(self.seen - expected - granted, 0.0))
 
+    def by_misplacement(self, beyond: Array) -> Array:
+        """What a misplaced blur makes the images differ by, where it explains most of `beyond`; else zeros.
+
+        Where it does not, the images disagree about more than place, and which of them is right cannot be told.
+        """
+        if self.misplaced is None or self.misplaced.sum() < _MOST * np.square(beyond / self.unit).sum():
+            return np.zeros(len(beyond))
+        return self.unit * np.sqrt(self.misplaced) * beyond.any()
+
 
 def agreement_of(problem: Problem) -> Agreement | None:
     """The `Agreement` of a problem's two images; None where bands that the MSI sees have no data in the HSI."""
@@ -111,10 +128,11 @@ def agreement_of(problem: Problem) -> Agreement | None:
         missing = ~problem.msi_valid[:, :, problem.msi_valid.any(axis=(0, 1))]
         reach = Blur(Degradation(abs(P1), abs(P2), problem.degradation.PM))
         chosen &= ~reach.coarse(missing.astype(np.float64)).any(axis=2)
-    msi = Blur(problem.degradation).coarse(np.ascontiguousarray(problem.msi, dtype=np.float64))
+    image = np.ascontiguousarray(problem.msi, dtype=np.float64)
+    seen = Blur(problem.degradation).coarse(image), problem.hsi, misplaced(problem.degradation, image)
     squares = (np.asarray(P.multiply(P).sum(axis=1)).ravel() for P in (P1, P2))
     # Only whole pixels: what would fill a gap is no measurement.
-    moments = moments_of(np.concatenate([msi[chosen], problem.hsi[chosen]], axis=1)[None])
+    moments = moments_of(np.concatenate([part[chosen] for part in seen], axis=1)[None])
     return Agreement(moments, float(np.multiply.outer(*squares)[chosen].sum()), PM)
 
 
@@ -132,7 +150,8 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     if agreement is None or agreement.moments.count < _FEWEST:
         return ByAgreement()
     n, PM = agreement.moments.count, agreement.PM
-    second, share = agreement.moments.second / n, agreement.share / n
+    sizes = len(PM) + PM.shape[1]
+    second, share = agreement.moments.second[:sizes, :sizes] / n, agreement.share / n
     unit = float(np.sqrt(np.diag(second)[: len(PM)].max()))
     if not (unit > 0.0 and share > 0.0):
         return ByAgreement()
@@ -150,4 +169,6 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     # Without noise rounding is all there is, and a mean of squares may come out below zero.
     covariance[np.diag_indices_from(covariance)] = np.maximum(np.diag(covariance), (_ROUNDING / share) ** 2)
     of_hsi = np.square(response).sum(axis=1)
-    return ByAgreement(variance, covariance, np.diag(full), of_hsi, share, n, unit)
+    in_units = agreement.moments.divided(np.full(len(agreement.moments.total), unit))
+    by_place = explained(in_units, len(PM), E * (unit / sigma)[:, None])
+    return ByAgreement(variance, covariance, np.diag(full), of_hsi, share, n, unit, by_place)

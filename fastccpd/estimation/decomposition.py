@@ -1,25 +1,25 @@
 """The non-negative coupled CPD of a scene whose maps are known, and whether it is the better image.
 
-**Of the maps.** The decomposition is fitted to what the two images would be without noise: the maps themselves in place
-of the MSI, seen by the orthonormal basis Q of the spectra S = Q T in place of PM, and the blurred maps in place of the
-HSI,
+**Of the maps.** The decomposition is fitted to the image that the maps and spectra are, without noise. With the QR
+decomposition S = Q T,
 
-    ½ ‖P Z S' − [[P1 A, P2 B, C]]‖² + ½ ‖Z T' − [[A, B, Q'C]]‖² + ½ μ ‖x‖²,
+    ½ ‖Z S' − [[A, B, C]]‖² + ½ μ ‖x‖² = ½ ‖Z T' − [[A, B, Q'C]]‖² + ½ ‖[[A, B, (I − Q Q')C]]‖² + ½ μ ‖x‖²:
 
-so the solver is the one of "nn-ccpd-nls". On squares the ridge is ½μ(ΣA + ΣB + ΣC), an L1 prior that prunes what is not
-needed; μ is small, because the noise is already gone.
+a term in the basis Q (`solver/misfit.py`), whose passes are over the maps alone, while C is whole and non-negative. The
+second part matters: what C has outside of the spectra would be seen by nothing else. On squares the ridge is
+½μ(ΣA + ΣB + ΣC), an L1 prior that prunes what is not needed on the way; the last fit is without it where that is nearer
+to the maps. Terms are added along a path of ranks (`rank_path.py`) until what is left of the maps is 1/20 of their
+own estimated error: the risk of the factors is that of the maps plus their distance, and more terms would not lower it.
 
 **Of the images.** Where the scene is of low rank, the decomposition of the two given images, weighted by their noise
-and begun where that of the maps ended, has a lower estimated risk than the maps: χ² − N + 2 (I + J + K − 2) R. Where
-the maps do not explain the images at all, it begins anew.
-
-**Whether it can be.** A model of rank R has unfoldings of rank R at most, so by Eckart and Young its χ² is at least
-what the singular values of the images' unfoldings beyond the R-th leave. Where that bound alone is above the risk of
-the maps, the decomposition of the images cannot be the better one, and is not made.
+and, at a given rank, begun where that of the maps ended, has a lower estimated risk than the maps: χ² − N + 2 (I + J +
+K − 2) R. That is the error in the two images. What neither of them shows of the scene may be worse all the same, as it
+is where maps and factors are smooth: the expected error of the image (`image_risk.py`) must be the lower one too. A fit
+that falls too slowly to get there is given up. Where the maps do not explain the images at all, it begins anew.
 """
 
-import time
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -30,101 +30,41 @@ from ..kernels import residual_norm2
 from ..model.checks import as_count, as_number
 from ..model.degradation import Degradation
 from ..model.problem import Factors, Maps, Problem
-from ..model.result import Progress, Status, Trace
+from ..model.result import Status
 from ..model.types import Callback
 from ..solver.coupled_cpd import CoupledCPD
 from ..solver.regularisers import Ridge
 from ..solver.starts import given_start, own_scale, random_start
-from ..solver.trust_region import Options, minimize
+from ..solver.terms import Term, terms_of
+from ..solver.trust_region import Options
+from .chain import Chain
+from .fitting import Choice, Decomposition, Fitting
+from .image_risk import image_risk
 from .map_data import Blur
+from .rank_path import RANKS, RankPath, fit_rank_path
+from .risk_bounds import UNEXPLAINED, degrees_of_freedom, may_be_chosen, risk_bound, risk_bounds
 from .subspace import Subspace
 from .tv_maps import MapFit
-
-# Maps whose misfit is so many times that of noise are the wrong model.
-_UNEXPLAINED = 10.0
 
 # A decomposition with so small a part of the misfit of noise shows that the noise was overestimated.
 _OVERESTIMATED = 0.5
 
-# A term whose size is below this part of the largest one is pruned.
-_PRUNED = 1e-3
+# Factors that are nearer to the maps than this part of the maps' own error are near enough.
+_NEAR_ENOUGH = 0.05
 
+# μ on the way, where it is to be found.
+_RIDGE = 1e-3
 
-@dataclass(frozen=True, eq=False)
-class Decomposition:
-    """Factors of a scene: the fourth stage of the default method.
-
-    Attributes
-    ----------
-    factors : Factors
-    of : "maps" or "images"
-        What they were fitted to.
-    chi2, dof, risk : float or None
-        χ² of the images over their noise, degrees of freedom, estimated risk; None where only the maps were looked at.
-    status : Status
-    trace : Trace
-        Over all fits, in the caller's units.
-    seconds : float
-    """
-
-    factors: Factors
-    of: str
-    chi2: float | None
-    dof: float
-    risk: float | None
-    status: Status
-    trace: Trace
-    seconds: float
-
-    @property
-    def n_iter(self) -> int:
-        return max(0, len(self.trace) - 1)
-
-    @property
-    def effective_rank(self) -> int:
-        """The number of terms that are not pruned."""
-        sizes = np.prod([np.linalg.norm(factor, axis=0) for factor in self.factors], axis=0)
-        return int((sizes > _PRUNED * sizes.max()).sum()) if sizes.max() > 0.0 else 0
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which of maps and factors is the image: the last stage of the default method.
-
-    Attributes
-    ----------
-    shown : "maps" or "factors"
-    reason : str
-        One sentence.
-    risks : dict
-        The estimated risk of "maps" and of "factors"; None for what was not made.
-    bound : float
-        No decomposition of this rank has a lower risk.
-    """
-
-    shown: str
-    reason: str
-    risks: dict[str, float | None]
-    bound: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fitting:
-    """How factors are fitted; what the methods "nn-ccpd-auto" and "auto" let a user choose of it.
-
-    Attributes
-    ----------
-    rank : int
-    ridge : float
-        μ, for data divided by the scene's scale.
-    max_iter, ftol
-        As of `solver.Rules`.
-    """
-
-    rank: int = 30
-    ridge: float = 1e-3
-    max_iter: int = 400
-    ftol: float = 1e-2
+__all__ = [
+    "Choice",
+    "Decomposition",
+    "Fitting",
+    "MapDecomposer",
+    "decompose_maps",
+    "decompose_scene",
+    "may_be_chosen",
+    "risk_bound",
+]
 
 
 def decompose_maps(
@@ -151,8 +91,7 @@ def decompose_maps(
         Seconds.
     """
     run = _Run(fitting or Fitting(), callback, time_limit)
-    factors = _of_maps(run, clean_problem(maps, degradation), rng)
-    return run.decomposition(factors, "maps")
+    return run.decomposition(_of_maps(run, maps, degradation, rng), "maps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,11 +115,13 @@ class MapDecomposer:
 
     def __post_init__(self):
         self._generator()
-        checks = {"rank": as_count, "max_iter": partial(as_count, least=0), "ridge": as_number, "ftol": as_number}
+        checks = {"rank": as_count, "max_iter": partial(as_count, least=0)}
+        checks |= dict.fromkeys(("ridge", "ftol", "closeness"), as_number)
         for name, value in self.options.items():
             if name not in checks:
                 raise TypeError(f"options: got {name}; {', '.join(checks)} are needed")
-            checks[name](value, name)
+            if not (name in ("rank", "ridge") and value == "auto"):
+                checks[name](value, name)
 
     def __call__(self, *, callback: Callback | None = None, time_limit: float | None = None) -> Decomposition:
         how = {"rng": self._generator(), "callback": callback, "time_limit": time_limit}
@@ -212,7 +153,8 @@ def decompose_scene(
     bound: float | None = None,
     callback: Callback | None = None,
     time_limit: float | None = None,
-) -> Decomposition:
+    of_maps: bool = True,
+) -> Decomposition | None:
     """The `Decomposition` of maps, or of the images themselves where that has a lower risk than the maps.
 
     Parameters
@@ -225,79 +167,68 @@ def decompose_scene(
         As of `decompose_maps`.
     bound : float, optional
         The `risk_bound` of the problem, if it is known.
+    of_maps : bool
+        Where the rank is to be found and the maps are the better image: whether to decompose them, or give None.
     """
-    run = _Run(fitting or Fitting(), callback, time_limit)
-    rank, ftol = run.fitting.rank, run.fitting.ftol
-    by_noise = [1.0 / float(np.mean(np.square(sigma))) for sigma in (subspace.hsi, subspace.msi)]
-    dof = degrees_of_freedom(problem, rank)
-
-    def judged(factors):
-        chi2 = float(np.dot(by_noise, misfits(problem, factors)))
-        return chi2, chi2 - sum(problem.sizes) + 2.0 * dof
-
-    if fit.chi2 > _UNEXPLAINED * sum(problem.sizes):
+    fitting = replace(fitting or Fitting(), closeness=closeness(problem, subspace, fit))
+    run, images = _Run(fitting, callback, time_limit), _Images(problem, subspace)
+    if fit.chi2 > UNEXPLAINED * sum(problem.sizes):
         # The maps are the wrong model: nothing of them is of use, and there is no noise to weigh or stop early for.
-        factors = run.fit(problem, random_start(problem, rank, "square", rng), min(ftol, Options.ftol))
-        chi2, risk = judged(factors)
+        x = run.start(problem, images.objective_of((1.0, 1.0)), images.path_risk, rng)
+        factors = images.fitted(run, x, (1.0, 1.0), min(fitting.ftol, Options.ftol))
+        chi2, risk = images.judged(factors)
         if risk < fit.risk or not run.status.goes_on_to_next_start:
             return run.decomposition(factors, "images", chi2, risk)
-    factors = _of_maps(run, clean_problem(fit.maps, problem.degradation), rng)
-    bound = risk_bound(problem, subspace, rank) if bound is None else bound
-    if run.status.converged and bound < fit.risk:
+    elif fitting.rank == "auto":
+        bounds = risk_bounds(problem, subspace, fitting.rank, fit)
+        ranks = tuple(rank for rank, least in bounds.items() if least < fit.risk)
+        if ranks:
+            # With random numbers of its own: factors of maps are the same whether or not the images were tried.
+            how = images.objective_of(images.weights), images.path_risk, deepcopy(rng)
+            alone = images.factors_of(run.start(problem, *how, ranks=ranks, needed=images.needed(fit.risk)))
+            if run.halted:
+                return run.decomposition(images.fitted(run, images.x_of(alone), images.weights, fitting.ftol), "images")
+            if images.show_more_than(fit, alone):
+                return _brought_to_the_end(run, images, alone)
+    if fitting.rank == "auto" and not of_maps:
+        return None
+    factors = _of_maps(run, fit.maps, problem.degradation, rng)
+    if fitting.rank == "auto" or not run.status.converged:
+        return run.decomposition(factors, "maps")
+    bound = risk_bound(problem, subspace, fitting.rank) if bound is None else bound
+    if bound < fit.risk:
         status = run.status
-        weights = tuple(weight / max(by_noise) for weight in by_noise)
-        alone = run.fit(problem, _from(factors, problem), ftol, weights=weights)
-        chi2, risk = judged(alone)
-        if risk < fit.risk:
-            if chi2 < _OVERESTIMATED * sum(problem.sizes):
-                alone = _refit_to_convergence(run, problem, alone)
-                chi2, risk = judged(alone)
-            return run.decomposition(alone, "images", chi2, risk)
+        alone = images.fitted(run, images.x_of(factors), images.weights, fitting.ftol)
+        if images.show_more_than(fit, alone):
+            return _brought_to_the_end(run, images, alone)
         if run.status.goes_on_to_next_start:
             run.status = status  # of the factors that count; unless somebody, or the clock, has called a halt
     return run.decomposition(factors, "maps")
 
 
-def may_be_chosen(problem: Problem, fit: MapFit, bound: float) -> bool:
-    """Whether a decomposition whose risk is at least `bound` could have a lower one than the maps."""
-    return bool(fit.chi2 > _UNEXPLAINED * sum(problem.sizes) or bound < fit.risk)
+def _brought_to_the_end(run, images, factors):
+    """The decomposition of the images, which is what is shown, with the tolerance of "nn-ccpd-nls"."""
+    chi2, _ = images.judged(factors)
+    overestimated = chi2 < _OVERESTIMATED * sum(images.problem.sizes)
+    weights = images.weights_by_residuals(factors) if overestimated else images.weights
+    factors = images.fitted(run, images.x_of(factors), weights, min(run.fitting.ftol, Options.ftol))
+    return run.decomposition(factors, "images", *images.judged(factors))
 
 
-def risk_bound(problem: Problem, subspace: Subspace, rank: int) -> float:
-    """No decomposition of this rank has a lower estimated risk: by the singular values of the images' unfoldings."""
-    freedom = 2.0 * degrees_of_freedom(problem, rank)
-    if problem.hsi_valid is not None or problem.msi_valid is not None:
-        return freedom - sum(problem.sizes)
-    sigmas = subspace.hsi, subspace.msi
-    chi2 = sum(
-        _least_misfit(image, rank) / float(np.mean(np.square(sigma)))
-        for image, sigma in zip((problem.hsi, problem.msi), sigmas, strict=True)
-    )
-    # A model that is perfect in the mean leaves its degrees of freedom as risk: the bound is no lower than that.
-    return max(chi2 - sum(problem.sizes) + freedom, 0.5 * freedom)
-
-
-def _least_misfit(image, rank):
-    """‖image − best model of this rank‖² is at least this."""
-    least = 0.0
-    for axis in range(3):
-        if image.shape[axis] > rank:
-            unfolding = np.moveaxis(image, axis, 0).reshape(image.shape[axis], -1).astype(np.float64, copy=False)
-            values = np.linalg.eigvalsh(unfolding @ unfolding.T)
-            least = max(least, float(np.maximum(values[: image.shape[axis] - rank], 0.0).sum()))
-    return least
-
-
-def degrees_of_freedom(problem: Problem, rank: int) -> int:
-    """Of a CPD: the factors' entries, less the two scales that each term can pass between them."""
-    return (sum(problem.sri_shape) - 2) * rank
+def closeness(problem: Problem, subspace: Subspace, fit: MapFit) -> float:
+    """What may be left of the maps, as a part of their energy: a twentieth of their own estimated error."""
+    pairs = (problem.hsi, subspace.hsi), (problem.msi, subspace.msi)
+    energy = sum(float(np.square(row / sigma).sum()) for image, sigma in pairs for row in image)
+    return min(1e-2, max(1e-6, _NEAR_ENOUGH * fit.risk / max(energy - sum(problem.sizes), 1.0)))
 
 
 def clean_problem(maps: Maps, degradation: Degradation) -> Problem:
     """What the two images would be without noise, the MSI in an orthonormal basis of the spectra."""
     Q, T = np.linalg.qr(maps.S)
     coarse = Blur(degradation).coarse(np.ascontiguousarray(maps.Z, dtype=np.float64))
-    return Problem(coarse @ maps.S.T, maps.Z @ T.T, Degradation(degradation.P1, degradation.P2, Q.T))
+    # Coordinates may be larger than any value of the images, which were checked.
+    operators = Degradation(degradation.P1, degradation.P2, Q.T)
+    return Problem(coarse @ maps.S.T, maps.Z @ T.T, operators, check_finite=False)
 
 
 def misfits(problem: Problem, factors: Factors) -> tuple[float, float]:
@@ -317,63 +248,127 @@ def _misfit(image, valid, factors):
     return float(sum(np.einsum("jk,jk->", row, row) for row in rows))
 
 
-def _of_maps(run, clean, rng):
-    start = random_start(clean, run.fitting.rank, "square", rng)
-    return run.fit(clean, start, run.fitting.ftol, [Ridge(run.fitting.ridge)] if run.fitting.ridge else ())
+def _of_maps(run, maps, degradation, rng):
+    """The factors nearest to the maps."""
+    clean, fitting = clean_problem(maps, degradation), run.fitting
+    Q, _ = np.linalg.qr(maps.S)
+    term, scale = Term(clean.msi, basis=Q, in_basis=True), own_scale(clean)
+    energy = max(float(np.square(clean.msi).sum()) / scale**2, np.finfo(float).tiny)
+    ridge = _RIDGE if fitting.ridge == "auto" else fitting.ridge
+
+    def objective_of(rank, ridge=ridge):
+        return CoupledCPD([term], rank, "square", "positive", [Ridge(ridge)] if ridge else (), scale)
+
+    def distance(objective, x):
+        objective.cost_and_gradient(x)
+        return min(objective.misfits()[0], energy) / energy
+
+    x0 = run.start(clean, objective_of, distance, rng, ranks=RANKS, enough=fitting.closeness)
+    x = run.fit(objective_of(x0.shape[1]), x0, fitting.ftol)
+    if fitting.rank == "auto" and fitting.ridge == "auto" and run.status.converged:
+        pruned, free = objective_of(x.shape[1]), objective_of(x.shape[1], 0.0)
+        status, after = run.status, run.fit(free, x, fitting.ftol)
+        if distance(free, after) < distance(pruned, x):
+            x = after
+        elif run.status.goes_on_to_next_start:
+            run.status = status
+    return objective_of(x.shape[1]).factors(x)
 
 
-def _refit_to_convergence(run, problem, factors):
-    """The factors of the images, which show far less noise than estimated, refitted with weights by what is left."""
-    residuals = [misfit / size for misfit, size in zip(misfits(problem, factors), problem.sizes, strict=True)]
-    weights = tuple(min(residuals) / residual if residual > 0.0 else 1.0 for residual in residuals)
-    return run.fit(problem, _from(factors, problem), min(run.fitting.ftol, Options.ftol), weights=weights)
+class _Images:
+    """The two images as what a decomposition is fitted to, weighted by their noise, and judged by."""
 
+    def __init__(self, problem, subspace):
+        self.problem, self._scale = problem, own_scale(problem)
+        self._sigmas = subspace.hsi, subspace.msi
+        self._precisions = [1.0 / float(np.mean(np.square(sigma))) for sigma in self._sigmas]
+        self.weights = tuple(precision / max(self._precisions) for precision in self._precisions)
 
-def _from(factors, problem):
-    return given_start(factors, problem, factors.rank, "square", own_scale(problem))
+    def objective_of(self, weights):
+        """The objective by rank."""
+        terms = terms_of(self.problem, weights)
+        return lambda rank: CoupledCPD(terms, rank, scale=self._scale)
+
+    def factors_of(self, x):
+        return self.objective_of(self.weights)(x.shape[1]).factors(x)
+
+    def x_of(self, factors):
+        return given_start(factors, self.problem, factors.rank, "square", self._scale)
+
+    def fitted(self, run, x, weights, ftol):
+        """The factors of a fit from x."""
+        objective = self.objective_of(weights)(x.shape[1])
+        return objective.factors(run.fit(objective, x, ftol))
+
+    def judged(self, factors):
+        """(χ², estimated risk)."""
+        chi2 = float(np.dot(self._precisions, misfits(self.problem, factors)))
+        return chi2, chi2 - sum(self.problem.sizes) + 2.0 * degrees_of_freedom(self.problem, factors.rank)
+
+    def show_more_than(self, fit, factors):
+        """Whether factors have a lower estimated risk than the maps, and a lower expected error of the image."""
+        if not self.judged(factors)[1] < fit.risk:
+            return False
+        if fit.expected_error is None:
+            return True
+        energy = float(np.prod([factor.T @ factor for factor in factors], axis=0).sum())
+        of_maps = len(factors.C) * float(np.square(fit.expected_error).sum())
+        objective = self.objective_of(self.weights)(factors.rank)
+        return image_risk(objective, self.x_of(factors), self._sigmas).error * energy < of_maps
+
+    def needed(self, risk):
+        """By rank, the cost of factors whose estimated risk is `risk`."""
+        unit = 2.0 * self._scale**2 * max(self._precisions)
+        return lambda rank: (risk + sum(self.problem.sizes) - 2.0 * degrees_of_freedom(self.problem, rank)) / unit
+
+    def path_risk(self, objective, x):
+        """The same in parts of what noise alone would leave, and so above zero."""
+        return 1.0 + self.judged(objective.factors(x))[1] / sum(self.problem.sizes)
+
+    def weights_by_residuals(self, factors):
+        """Weights by what is left of the images, where that is far less than the estimated noise."""
+        pairs = zip(misfits(self.problem, factors), self.problem.sizes, strict=True)
+        residuals = [misfit / size for misfit, size in pairs]
+        return tuple(min(residuals) / residual if residual > 0.0 else 1.0 for residual in residuals)
 
 
 class _Run:
-    """The solver's run over one objective after the other: iterations, trace and callback go on."""
+    """One fit after the other, at a rank that is given or found."""
 
     status: Status  # of the last fit
 
     def __init__(self, fitting, callback, time_limit):
         self.fitting = fitting
-        self._callback, self._limit = callback, time_limit
-        self._began = time.perf_counter()
-        self.trace = Trace()
+        self.path: RankPath | None = None
+        self._ranks = Chain("rank", callback, time_limit)
+        self._chain = Chain("decomposition", callback, time_limit)
 
     @property
-    def seconds(self):
-        return time.perf_counter() - self._began
-
-    @property
-    def n_iter(self):
-        return max(0, len(self.trace) - 1)
+    def halted(self):
+        """Whether somebody, or the clock, has called a halt on the path of ranks."""
+        return self.path is not None and not self.path.status.goes_on_to_next_start
 
     def decomposition(self, factors, of, chi2=None, risk=None):
-        dof = float((sum(factors.shape) - 2) * self.fitting.rank)
-        return Decomposition(factors, of, chi2, dof, risk, self.status, self.trace, self.seconds)
+        dof = float((sum(factors.shape) - 2) * factors.rank)
+        chain = self._chain
+        return Decomposition(factors, of, chi2, dof, risk, self.status, chain.trace, chain.seconds, self.path)
 
-    def fit(self, problem, x0, ftol, regularisers=(), weights=(1.0, 1.0)):
-        """The factors of a problem from x0, in the iterations that are left."""
-        scale = own_scale(problem)
-        objective = CoupledCPD.of_problem(
-            problem, self.fitting.rank, "square", "positive", regularisers, weights, scale
+    def start(self, problem, objective_of, risk_of, rng, **path):
+        """An x to begin at: random at a given rank, the best of a path of ranks where it is to be found."""
+        if self.fitting.rank != "auto":
+            return random_start(problem, self.fitting.rank, "square", rng)
+        options = Options(max_iter=self.fitting.max_iter, ftol=self.fitting.ftol)
+        self.path, x = fit_rank_path(
+            problem, objective_of, risk_of, rng=rng, options=options, chain=self._ranks, **path
         )
-        left = None if self._limit is None else max(0.0, self._limit - self.seconds)
-        options = Options(max_iter=self.fitting.max_iter - self.n_iter, ftol=ftol, max_seconds=left)
-        state = minimize(objective, x0, options, lambda state: self._goes_on(state, scale**2))
-        self.status = cast(Status, state.status)  # a run that has ended says why
-        return objective.factors(state.x)
+        return x
 
-    def _goes_on(self, state, unit):
-        if state.n_iter == 0 and len(self.trace):
-            return False  # where one objective begins, the one before has ended: that is no iteration
-        entry = {column: entries[-1] for column, entries in vars(state.trace).items()}
-        entry |= {"cost": state.cost * unit, "seconds": self.seconds}
-        self.trace.append(**entry)
-        if self._callback is None:
-            return False
-        return self._callback(Progress(self.n_iter, entry["cost"], entry["seconds"], self.trace, "decomposition"))
+    def fit(self, objective, x0, ftol):
+        """The x at the end of a fit, in the iterations that are left."""
+        options = Options(max_iter=self.fitting.max_iter - self._chain.n_iter, ftol=ftol)
+        if self.halted:
+            options, self._chain = replace(options, max_iter=0), Chain("decomposition")
+        state = self._chain.fit(objective, x0, options, objective.scale)
+        ended = self.path if self.path is not None and self.halted else state
+        self.status = cast(Status, ended.status)  # a run that ended says why
+        return state.x

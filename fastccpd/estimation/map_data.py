@@ -4,17 +4,23 @@ With every band divided by its noise, the maps Z of spectra F (in units of the H
 
     χ² = ‖Y_H − (P Z) F'‖² + ‖Y_M − Z R'‖²,     P = P1 ⊗ P2,  R = diag(1/σ_M) PM diag(σ_H) F.
 
-Missing data have no part in it: every pixel has the Gramian R'R of the bands that it has.
+Missing data have no part in it: every pixel has the Gramian R'R of the bands that it has. Where bands of the HSI share
+an error of the covariance LL' beside their noise (`Subspace.mismatch`), its squares are those of the metric
+
+    (I + LL')⁻¹ = I − NN',     N = L V (I + Λ)^(−1/2)  for  L'L = V Λ V',
+
+of the bands that a pixel has.
 """
 
 import numpy as np
 
 from ..kernels.arrays import readonly
-from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
-from ..kernels.maps import along, curvature, diagonal_curvature
-from ..kernels.vectors import dot
+from ..kernels.lanes import LANES
+from ..kernels.map_steps import GUARD
+from ..kernels.maps import along
 from ..model.degradation import Degradation
 from ..model.types import Array, Mask, Operator
+from .map_system import Layout
 from .moments import eigh_signed
 
 
@@ -22,26 +28,61 @@ class Blur:
     """P = P1 ⊗ P2 and its transpose for stacks of maps, in compressed rows."""
 
     def __init__(self, degradation: Degradation):
-        operators = degradation.P1, degradation.P2
-        self._ahead, self._back = [compressed_rows(P) for P in operators], [compressed_rows(P.T) for P in operators]
-        squares = (np.asarray(P.multiply(P).sum(axis=0)).ravel() for P in operators)
-        #: How much of each fine pixel the coarse ones see: the diagonal of P'P.
-        self.coverage = np.multiply.outer(*squares)
+        self.operators = degradation.P1, degradation.P2
+        self._ahead, self._back = (
+            [compressed_rows(P) for P in operators] for operators in (self.operators, [P.T for P in self.operators])
+        )
+        # Kernels compute in float32, whose range is small: what they take is of size 1; `size` is what it was.
+        sizes = [power_of_two(abs(P).max()) for P in self.operators]
+        self.size = sizes[0] * sizes[1]
+        self.operators = tuple(P / size for P, size in zip(self.operators, sizes, strict=True))
+        #: How much of each fine pixel the coarse ones see: the diagonal of P'P, over `size` squared.
+        self.coverage = self.coverage_of(1)
+        #: The entries of P1, P2 and P2', and of P1', as kernels take them.
+        self.compressed = tuple(_entries(compressed_rows(P)) for P in (*self.operators, self.operators[1].T))
+        self.rows_back = _entries(compressed_rows(self.operators[0].T))
+
+    def coverage_of(self, side: int) -> Array:
+        """The same of squares of `side` × `side` pixels."""
+        return np.multiply.outer(*(_seen_of_runs(P, side) for P in self.operators))
 
     def coarse(self, Z: Array) -> Array:
-        """P Z."""
+        """P Z of (rows, columns, maps)."""
         # Rows first: their sums run over whole rows of maps, and leave fewer columns' worth of short sums.
         return along(self._ahead[1], along(self._ahead[0], Z, axis=0), axis=1)
 
     def fine(self, H: Array) -> Array:
-        """P' H."""
+        """P' H of (coarse rows, coarse columns, maps)."""
         return along(self._back[0], along(self._back[1], H, axis=1), axis=0)
+
+    def coarse_of_stack(self, layout: Layout, stack: Array) -> Array:
+        """P Z of a stack, as (rows, columns, maps)."""
+        rows = stack[GUARD:-GUARD].reshape(layout.I, 1, -1)
+        blurred = along(self._ahead[0], rows, axis=0).reshape(-1, layout.P, layout.width)[:, :, : layout.J]
+        return along(self._ahead[1], np.ascontiguousarray(np.moveaxis(blurred, 1, 2)), axis=1)
+
+    def add_fine(self, layout: Layout, H: Array, stack: Array) -> None:
+        """Add P' H, H of (rows, columns, maps), to a stack."""
+        rows, across = layout.rows(stack), np.moveaxis(along(self._back[1], H, axis=1), 2, 1)
+        starts, places, values = _entries(self._back[0])
+        for i, row in enumerate(rows):
+            for entry in range(starts[i], starts[i + 1]):
+                row += values[entry] * across[places[entry]]
 
 
 class WhitenedImage:
-    """An image divided by its noise, with what does not depend on the spectra: ‖Y‖², and which bands a pixel has."""
+    """An image divided by its noise, with what does not depend on the spectra: ‖Y‖², and which bands a pixel has.
 
-    def __init__(self, image: Array, sigma: Array, valid: Mask | None):
+    Parameters
+    ----------
+    image : (rows, columns, bands) array
+    sigma : (bands,) array
+    valid : bool array of the image's shape, or None
+    mismatch : (bands, r) array, optional
+        L, in units of the noise.
+    """
+
+    def __init__(self, image: Array, sigma: Array, valid: Mask | None, mismatch: Array | None = None):
         self.image, self.sigma, self._valid = image, sigma, valid
         if valid is None:
             self.kinds, self.bands = np.zeros(image.shape[:2], np.int64), np.ones((1, image.shape[2]), bool)
@@ -53,27 +94,51 @@ class WhitenedImage:
             self.bands = np.unpackbits(patterns, axis=1, count=image.shape[2]).astype(bool)
             self.kinds = np.ascontiguousarray(kinds.reshape(image.shape[:2]), np.int64)
             self.size = int(valid.sum())
+        #: The kind of most pixels that have data, and where the others are.
+        counts = np.bincount(self.kinds.ravel(), minlength=len(self.bands))
+        self.usual = int(np.where(self.bands.any(axis=1), counts, 0).argmax())
+        self.odd = _odd_pixels(self.kinds, self.usual)
         # A problem's images are zero where they have no data.
-        self.energy = sum(float(np.einsum("jk,jk,k->", row, row, sigma**-2.0)) for row in image)
+        self._weights = None if mismatch is None else _inverses(mismatch, self.bands)
+        self.energy = sum(self._squares(i, row)[0] for i, row in enumerate(image))
 
-    def projected(self, R: Array) -> Array:
-        """R'Y at every pixel."""
-        scaled = R / self.sigma[:, None]
-        return np.array([row @ scaled for row in self.image])
-
-    def residual2(self, Z: Array, R: Array) -> float:
-        """‖Y − Z R'‖² over the data there are, in the caller's units."""
-        spectra, total = (self.sigma[:, None] * R).T, 0.0
-        for i, row in enumerate(self.image):
-            left = row - Z[i] @ spectra
+    def residual2(self, Z: Array, R: Array) -> tuple[float, float]:
+        """‖Y − Z R'‖² over the data there are, Z row by row: in units of the noise, and in the caller's."""
+        spectra, both = (self.sigma[:, None] * R).T, np.zeros(2)
+        for i, (row, maps) in enumerate(zip(self.image, Z, strict=True)):
+            left = row - np.asarray(maps, np.float64) @ spectra
             if self._valid is not None:
                 left *= self._valid[i]
-            total += float(np.einsum("jk,jk->", left, left))
-        return total
+            both += self._squares(i, left)
+        return float(both[0]), float(both[1])
+
+    def _squares(self, i, row):
+        """Of row i of an image: ‖…‖² in units of the noise, and in the caller's."""
+        squares = np.einsum("jk,jk->k", row, row, dtype=np.float64)
+        size = float(squares @ self.sigma**-2.0)
+        if self._weights is not None:
+            for kind in np.unique(self.kinds[i]):
+                seen = (row[self.kinds[i] == kind] / self.sigma) @ self._weights[kind]
+                size -= float(np.einsum("jr,jr->", seen, seen))
+        return size, float(squares.sum())
 
     def grams(self, R: Array) -> Array:
-        """R'R of each kind of pixel."""
-        return np.array([R[has].T @ R[has] for has in self.bands])
+        """R'R of each kind of pixel, or R'(I + LL')⁻¹R."""
+        grams = np.array([R[has].T @ R[has] for has in self.bands])
+        if self._weights is not None:
+            seen = np.einsum("kp,nkr->npr", R, self._weights)
+            grams -= np.einsum("npr,nqr->npq", seen, seen)
+        return grams
+
+    def seen_by(self, R: Array, i: int) -> Array:
+        """R'(I + LL')⁻¹ y of the pixels of row i, in units of the noise."""
+        row = self.image[i] / self.sigma
+        found = row @ R
+        if self._weights is not None:
+            for kind in np.unique(self.kinds[i]):
+                these = self.kinds[i] == kind
+                found[these] -= row[these] @ self._weights[kind] @ (self._weights[kind].T @ R)
+        return found
 
 
 class MapData:
@@ -86,66 +151,129 @@ class MapData:
     PM : matrix
     F : (K, P) array
         The spectra in units of the HSI's noise. Total variation does not mind a rotation of the maps: they are turned
-        so that R'R is diagonal, where a diagonal preconditioner does most. `self.F` is the turned one.
+        so that R'R is diagonal, and F'F where the MSI sees nothing, for a diagonal preconditioner does most there.
+        `self.F` is the turned one.
     """
 
     def __init__(self, hsi: WhitenedImage, msi: WhitenedImage, blur: Blur, PM: Operator, F: Array):
         R = (PM @ (hsi.sigma[:, None] * F)) / msi.sigma[:, None]
-        values, turn = eigh_signed(R.T @ R)
+        turn = _turn(R[msi.bands[msi.usual]], F)
+        by_hsi = blur.size**2 * blur.coverage.max() * np.square(F @ turn).sum(axis=0).max()
+        unit = np.sqrt(max(np.linalg.norm(R, 2) ** 2, by_hsi, 1e-300))
+        # Maps in units of about the noise of the best one, whose range float32 has whatever the data are.
+        scale = power_of_two(unit)
+        self.unit = unit / scale
         self.hsi, self.msi, self.blur = hsi, msi, blur
-        self.F, R = F @ turn, R @ turn
-        self.R = R
+        self.F, self.R = F @ turn / scale, R @ turn / scale
         self.size = hsi.size + msi.size
-        self._grams_H, self._grams_M = hsi.grams(self.F), msi.grams(R)
-        # Of complete data all pixels share one Gramian, and the turn has made it diagonal.
-        self._one_diagonal = np.ascontiguousarray(np.diag(self._grams_M[0])) if len(self._grams_M) == 1 else None
-        self._no_weights = np.zeros(hsi.kinds.shape)
-        self.target = blur.fine(hsi.projected(self.F))
-        self.target += msi.projected(R)
-        by_hsi = blur.coverage[:, :, None] * np.einsum("npp->np", self._grams_H).max(axis=0)
-        self.diagonal = np.einsum("npp->np", self._grams_M)[msi.kinds] + by_hsi
-        self.unit = np.sqrt(max(values[-1], by_hsi.max(), 1e-300))
+        self.layout = Layout(msi.image.shape[0], msi.image.shape[1], F.shape[1])
+        self._grams_H, self._grams_M = hsi.grams(self.F), msi.grams(self.R)
+        # Most pixels have the same bands, and so one Gramian, which the turn has made diagonal; the others are odd.
+        gram, self.extras_coarse = _apart(self._grams_H * blur.size**2, hsi.usual)
+        self.gram = padded_rows(gram)
+        usual, self.extras = _apart(self._grams_M, msi.usual)
+        self.extras += usual - np.diag(np.diag(usual)) if msi.odd[1].size else 0.0
+        #: Diagonals of the MSI's Gramian of most pixels, and of the HSI's.
+        self.diagonals = np.diag(usual).copy(), np.diag(gram).copy()
+        #: Ones; and how much each pixel's Gramian of the MSI is of that.
+        self.ones, self.share = (self.layout.zeros(maps=1) for _ in range(2))
+        self.layout.rows(self.ones)[...] = 1.0
+        traces = np.einsum("npp->n", self._grams_M)
+        self.layout.rows(self.share)[:, 0] = (traces / (traces[msi.usual] or 1.0))[msi.kinds]
+        self.target = self._seen()
 
-    def product(self, Z: Array, weights: Array | None = None) -> Array:
-        """The Hessian of the quadratic, with weighted differences, times Z."""
-        weights = np.zeros(Z.shape[:2]) if weights is None else weights
-        if self._one_diagonal is None:
-            out = _pixelwise(Z, self.msi.kinds, self._grams_M, weights)
-        else:
-            out, work = np.empty(Z.shape), 12.0 * Z.size
-            diagonal_curvature(*map(readonly, (Z, self._one_diagonal, weights)), out, work=work, least=LEAST)
-        out += self.blur.fine(_pixelwise(self.blur.coarse(Z), self.hsi.kinds, self._grams_H, self._no_weights))
-        return out
+    def _seen(self):
+        """What the images give each map: R'Y_M + P'F'Y_H."""
+        dtype = np.result_type(self.hsi.image, self.msi.image)
+        target = self.layout.zeros(dtype)
+        for i, row in enumerate(self.layout.rows(target)):
+            row[...] = self.msi.seen_by(self.R, i).T
+        coarse = np.array([self.hsi.seen_by(self.F, i) for i in range(len(self.hsi.image))])
+        self.blur.add_fine(self.layout, coarse, target)
+        return target
 
-    def misfit(self, Z: Array, product: Array | None = None) -> float:
-        """χ² over both images; `product` is that of Z without weights, if it is known."""
-        product = self.product(Z) if product is None else product
-        return max(0.0, self.hsi.energy + self.msi.energy - 2.0 * dot(Z, self.target) + dot(Z, product))
+    def misfit_and_cost(self, Z: Array) -> tuple[float, float]:
+        """Of a stack: χ² over both images, and ½ ‖…‖² of both without weights, in the caller's units."""
+        coarse = self.blur.coarse_of_stack(self.layout, Z)
+        fine = np.moveaxis(self.layout.rows(Z), 1, 2)
+        both = np.add(self.hsi.residual2(coarse, self.F), self.msi.residual2(fine, self.R))
+        return float(both[0]), 0.5 * float(both[1])
 
-    def cost(self, Z: Array) -> float:
-        """½ ‖…‖² of both images without weights, in the caller's units."""
-        return 0.5 * (self.hsi.residual2(self.blur.coarse(Z), self.F) + self.msi.residual2(Z, self.R))
-
-    def disturbance(self, rng: np.random.Generator) -> Array:
-        """What white noise of size 1 on all data adds to `target`."""
-        total = _drawn(self.msi.kinds, self._grams_M, rng)
-        total += self.blur.fine(_drawn(self.hsi.kinds, self._grams_H, rng))
-        return total
-
-
-def _pixelwise(Z, kinds, grams, weights):
-    """Gramian times Z, pixel by pixel, with weighted differences."""
-    out, work = np.empty(Z.shape), 2.0 * Z.size * (Z.shape[2] + 10)
-    curvature(*map(readonly, (Z, kinds, grams, weights)), out, work=work, least=LEAST)
-    return out
+    def disturb(self, rng: np.random.Generator, stack: Array) -> None:
+        """Add what white noise of size 1 on all data adds to `target`."""
+        roots = _roots(self._grams_M)
+        for row, kinds in zip(self.layout.rows(stack), self.msi.kinds):
+            row += _drawn(kinds, roots, rng).T
+        roots = _roots(self._grams_H)
+        self.blur.add_fine(self.layout, np.array([_drawn(kinds, roots, rng) for kinds in self.hsi.kinds]), stack)
 
 
-def _drawn(kinds, grams, rng):
-    """R' times white noise."""
+def _seen_of_runs(P, length):
+    """The diagonal of R'P'PR, R joining `length` neighbours."""
+    from scipy import sparse
+
+    rows, columns = P.nonzero()
+    runs = -(-P.shape[1] // length)
+    joined = sparse.coo_array((P.tocsr()[rows, columns], (rows, columns // length)), (P.shape[0], runs)).tocsr()
+    return np.bincount(joined.indices, np.square(joined.data), minlength=runs)
+
+
+def _turn(R, F):
+    """A rotation of maps that makes R'R diagonal, and F'F on its null space."""
+    values, turn = eigh_signed(R.T @ R)
+    unseen = values <= 1e-10 * max(values[-1], 1e-300)
+    if unseen.any():
+        basis = turn[:, unseen]
+        turn[:, unseen] = basis @ eigh_signed(basis.T @ F.T @ F @ basis)[1]
+    return turn
+
+
+def _inverses(L, bands):
+    """For each kind of pixel the (K, r) factor N of (I + LL')⁻¹ = I − NN' on the bands that it has, zero elsewhere."""
+    found = np.zeros((len(bands), *L.shape))
+    for n, has in enumerate(bands):
+        values, turn = eigh_signed(L[has].T @ L[has])
+        found[n, has] = L[has] @ turn / np.sqrt(1.0 + np.maximum(values, 0.0))
+    return found
+
+
+def _apart(grams, usual):
+    """The Gramian of the usual kind of pixel, and what each kind adds to it."""
+    return grams[usual], grams - grams[usual]
+
+
+def _roots(grams):
+    """A square root of each Gramian."""
     values, vectors = eigh_signed(grams)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    white = rng.standard_normal((*kinds.shape, grams.shape[1]))
-    return np.einsum("ijpq,ijq->ijp", roots[kinds], white) if len(roots) > 1 else white @ roots[0].T
+    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+
+
+def _drawn(kinds, roots, rng):
+    """R' times white noise, for one row of pixels."""
+    white = rng.standard_normal((len(kinds), roots.shape[1]))
+    return np.einsum("jpq,jq->jp", roots[kinds], white) if len(roots) > 1 else white @ roots[0].T
+
+
+def power_of_two(size: float) -> float:
+    """The largest power of two that is not above a positive number; dividing by it rounds nothing."""
+    return 2.0 ** np.floor(np.log2(size)) if 0.0 < size < np.inf else 1.0
+
+
+def padded_rows(matrix: Array) -> Array:
+    """The rows of a matrix one after the other, each padded with zeros to whole vectors."""
+    return np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % LANES))).ravel()
+
+
+def _entries(P):
+    """(starts, columns, values) of a matrix in compressed rows."""
+    return tuple(map(readonly, (P.indptr, P.indices, P.data)))
+
+
+def _odd_pixels(kinds, usual):
+    """(starts, columns, kinds) of the pixels that are not of the usual kind, row by row."""
+    rows, columns = np.nonzero(kinds != usual)
+    starts = np.searchsorted(rows, np.arange(len(kinds) + 1)).astype(np.int64)
+    return tuple(map(readonly, (starts, columns.astype(np.int64), kinds[rows, columns])))
 
 
 def compressed_rows(P: Operator) -> Operator:

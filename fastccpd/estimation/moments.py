@@ -9,6 +9,9 @@ import numpy as np
 
 from ..model.types import Array, Mask
 
+# The least part of an image's pixels that must be complete for the others to be left out.
+FEWEST = 0.2
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -53,15 +56,15 @@ def eigh_signed(matrix: Array) -> tuple[Array, Array]:
     return values, vectors * np.where(deciding < 0.0, -1.0, 1.0)
 
 
-def moments_of(image: Array, valid: Mask | None = None) -> Moments:
+def moments_of(image: Array, valid: Mask | None = None, fewest: float = FEWEST) -> Moments:
     """The `Moments` of the pixels that `complete` chooses."""
-    X = pixels_of(image, *complete(image, valid))
+    X = pixels_of(image, *complete(image, valid, fewest))
     return Moments(len(X), X.sum(axis=0), X.T @ X)
 
 
-def difference_moments(image: Array, valid: Mask | None = None) -> Moments:
+def difference_moments(image: Array, valid: Mask | None = None, fewest: float = FEWEST) -> Moments:
     """The `Moments` of the differences between neighbouring pixels, along columns and along rows."""
-    chosen, fill = complete(image, valid)
+    chosen, fill = complete(image, valid, fewest)
     X = np.asarray(image if fill is None else image + fill, dtype=np.float64)
     has = np.ones(X.shape[:2], bool) if chosen is None else chosen
     bands = X.shape[2]
@@ -72,16 +75,16 @@ def difference_moments(image: Array, valid: Mask | None = None) -> Moments:
     return moments
 
 
-def complete(image: Array, valid: Mask | None) -> tuple[Mask | None, Array | None]:
+def complete(image: Array, valid: Mask | None, fewest: float = FEWEST) -> tuple[Mask | None, Array | None]:
     """(pixels, fill): the pixels that have all bands, (rows, columns), and None; or None and what fills the gaps.
 
-    Bands that no pixel has do not count. Where fewer than a fifth of the pixels are complete, all of them are used,
-    each gap filled with the mean of its band.
+    Bands that no pixel has do not count. Where fewer than a part `fewest` of the pixels are complete, all of them are
+    used, each gap filled with the mean of its band. Of a part of a scene that is not done: it would count as data.
     """
     if valid is None:
         return None, None
     pixels = np.asarray(valid[:, :, valid.any(axis=(0, 1))].all(axis=2))
-    if pixels.mean() >= 0.2:
+    if pixels.mean() >= fewest:
         return pixels, None
     means = image.sum(axis=(0, 1)) / np.maximum(valid.sum(axis=(0, 1)), 1)  # an image is zero where it has no data
     return None, np.where(valid, 0.0, means)

@@ -6,18 +6,19 @@ Donoho (2014) are worth keeping as signal. What is left of a band after the kept
 (1 − leverage) of the noise that was not kept. Bands are divided by their σ and the same is done again. It begins with
 the residual of regressing each band on the others: without that the noisiest bands would be taken for signals.
 
-**Few bands.** Second differences v = (x₀₀ − x₁₀ − x₀₁ + x₁₁)/2 of an image have the variance of the noise plus what
-edges and texture leave, and that is alike in all bands: factor analysis, Cov(v) = L L' + diag(σ²) with a thin L, takes
-it out. The median of |v| bounds σ from above; with fewer than four bands it is all there is. Where a band has texture
-of its own, this takes it for noise. So of two images of one scene the HSI, which knows the texture, has the last word
-(`agreement.py`).
+Signals too faint for that threshold are told by what neighbouring pixels share (`signals.py`); what they leave is the
+noise, once more.
+
+**Few bands.** Second differences, of which edges and texture are what the bands share (`few_bands.py`). Where a band
+has texture of its own, this takes it for noise. So of two images of one scene the HSI, which knows the texture, has the
+last word (`agreement.py`): the estimate is moved into what the two images agree about, give or take what is likely.
 
 Where the bands differ by no more than such estimates do, all of them get one σ. No σ is ever zero: the least is 1e-6 of
 the image's root mean square, which is below what any sensor sees.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -27,8 +28,11 @@ from ..model.checks import as_choice, as_cube, as_valid, check_values, working_d
 from ..model.problem import Problem
 from ..model.result import Status, Trace
 from ..model.types import Array, Mask
-from .agreement import agreement_of, variance_by_agreement
+from .agreement import variance_by_agreement
+from .few_bands import second_differences
 from .moments import Moments, difference_moments, eigh_signed, moments_of
+from .signals import by_neighbours, largest_of_noise
+from .statistics import Statistics, power_of, statistics_of
 
 # The least σ, as a part of the image's root mean square.
 LEAST = 1e-6
@@ -36,20 +40,17 @@ LEAST = 1e-6
 # An image with more bands than this is hyperspectral.
 _FEW_BANDS = 30
 
+# So many standard errors to each side of what the two images agree about are likely.
+_LIKELY = 2.5
+
 # Estimates that differ by less than this, in the median, are estimates of one number.
 _ALIKE = 0.12
 
 # Noise below this part of the signal, 55 dB, cannot be told from none: scenes have that much detail of their own.
 FLOOR = 10.0**-2.75
 
-# Estimates of a variance that are so many deviations apart contradict each other.
-_CONTRADICTION = 2.5
-
-# So many second differences tell as much as one that shares no pixel: 1 + the squares of their correlations, four
-# times 1/2 and four times 1/4.
-_SHARED = 2.25
-
-_NORMAL_MEDIAN = 0.6744897501960817  # of |x| for a standard normal x
+# Noise below this part of the floor's variance (60 dB below the signal) hides no spectrum that is worth its time.
+_FAINTEST = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +66,14 @@ class Noise:
     disagreement : (MSI bands,) float64 array
         How much the two images differ at the HSI's pixels beyond their noise, root mean square, in the caller's units:
         operators that are not those of the images. Zero where noise explains the difference.
+    misplacement : (MSI bands,) float64 array
+        How much of it a blur explains that is shifted, or of another width, than the one that is given; zero where that
+        is not most of it.
     moments, differences : Moments
         Of the HSI's pixels, from which its noise was found, and of the differences between neighbours; the subspace is
         found from them too.
     spectrum : Spectrum
-        Of the HSI divided by `hsi_floored`.
+        Of the HSI divided by `hsi_floored`: its signals by what neighbours share, and no fewer than the MSI shows.
     status : Status
     trace : Trace
         Empty: nothing is iterated that could be watched.
@@ -81,6 +85,7 @@ class Noise:
     hsi_floored: np.ndarray
     msi_floored: np.ndarray
     disagreement: np.ndarray
+    misplacement: np.ndarray
     moments: Moments
     differences: Moments
     spectrum: "Spectrum"
@@ -91,11 +96,15 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The spectral statistics of an image divided by σ: eigenvalues of X'X, largest first, and their vectors."""
+    """The spectral statistics of an image divided by σ: eigenvalues of moments, largest first, and their vectors.
+
+    `signals` of them are above the threshold; `unit` is what the others say of σ²: 1 where it is right.
+    """
 
     values: np.ndarray
     vectors: np.ndarray
     signals: int
+    unit: float
 
 
 def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike | None = None) -> Noise:
@@ -121,47 +130,65 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
     ((40,), (6,))
     """
     began = time.perf_counter()
-    moments = moments_of(problem.hsi, problem.hsi_valid)
-    hsi = np.asarray(_of_moments(moments) if hsi is None else hsi, dtype=np.float64)
-    hsi_floored = _floored(hsi, problem.hsi)
-    spectrum = spectrum_of(moments.second, max(moments.count, 1), hsi_floored)
-    alone, above = _of_few_bands(problem.msi, problem.msi_valid)
-    by_both = variance_by_agreement(agreement_of(problem), hsi_floored, spectrum.vectors[:, : spectrum.signals])
+    return replace(noise_from(statistics_of(problem), hsi=hsi, msi=msi), seconds=time.perf_counter() - began)
+
+
+def noise_from(statistics: Statistics, *, hsi: ArrayLike | None = None, msi: ArrayLike | None = None) -> Noise:
+    """The `Noise` of two images by their `Statistics`; `hsi` and `msi` as of `noise_of`."""
+    began = time.perf_counter()
+    moments, differences = statistics.moments, statistics.differences
+    hsi = np.asarray(_of_moments(moments, differences) if hsi is None else hsi, dtype=np.float64)
+    hsi_floored = _floored(hsi, statistics.hsi_power)
+    spectrum = _with_neighbours(moments, differences, hsi_floored)
+    alone, common, above = _of_steps(statistics.steps, statistics.msi_power)
+    by_both = variance_by_agreement(statistics.agreement, hsi_floored, spectrum.vectors[:, : spectrum.signals])
     beyond = by_both.beyond(above)
-    found = np.asarray(_settled(alone, above, by_both, beyond) if msi is None else msi, dtype=np.float64)
+    misplacement = by_both.by_misplacement(beyond)
+    settled = _settled(alone, common, above, by_both, beyond, misplacement) if msi is None else msi
+    found = np.asarray(settled, dtype=np.float64)
+    msi_floored = _floored(found, statistics.msi_power)
+    shown = _signals_of(statistics.msi_moments, statistics.msi_differences, msi_floored)
     return Noise(
         hsi=hsi,
         msi=found,
         hsi_floored=hsi_floored,
-        msi_floored=_floored(found, problem.msi),
+        msi_floored=msi_floored,
         disagreement=beyond,
+        misplacement=misplacement,
         moments=moments,
-        differences=difference_moments(problem.hsi, problem.hsi_valid),
-        spectrum=spectrum,
+        differences=differences,
+        spectrum=replace(spectrum, signals=min(max(spectrum.signals, shown), len(spectrum.values))),
         seconds=time.perf_counter() - began,
     )
 
 
-def _settled(alone, above, by_both, beyond):
-    """σ of the MSI: by its own differences where the HSI does not contradict, else by what the two images show.
+def _settled(alone, common, above, by_both, beyond, misplacement):
+    """σ of the MSI: by its own differences, moved into what the two images agree about.
 
     `above` bounds it in any case: what the images disagree about beyond that is no noise. Where there is any of it, the
-    operators are not those of the images, all that they say of noise is void, and the bound is what is left.
+    operators are not those of the images, all that they say of noise is void, and the bound is what is left; but where
+    only the blur is wrong, the MSI is as good as it was, and so are its own differences.
     """
     variance, deviation = by_both.pooled()
     if variance is None or deviation is None:
         return alone
     if beyond.any():
-        return above
-    contradicted = np.abs(alone**2 - variance) > _CONTRADICTION * deviation
-    # A σ that is too small would have noise taken for signal: the upper end of what is likely.
-    likely = np.minimum(np.maximum(variance + deviation, 0.0), above**2)
-    return np.maximum(np.sqrt(np.where(contradicted, likely, alone**2)), 1e-3 * alone)
+        return alone if misplacement.any() else above
+    # A σ that is too small would have noise taken for signal: where texture was taken for noise in any band, its own
+    # differences say nothing of the others either, and all have the upper end of what is likely.
+    least, likely = (np.maximum(variance + side * deviation, 1e-6 * alone**2) for side in (-_LIKELY, _LIKELY))
+    if not (alone**2 > likely).any():
+        return np.sqrt(np.clip(alone**2, least, likely))
+    # Where all bands have one σ, so have their differences, and no edge a part in the least of their eigenvalues.
+    if common is not None and np.ptp(variance) == 0.0 and common**2 > least[0]:
+        above = np.minimum(above, common)
+    return np.sqrt(np.minimum(likely, above**2))
 
 
-def _floored(sigma, image):
-    """σ, but no less than the noise floor."""
-    return np.maximum(sigma, FLOOR * float(np.sqrt(np.mean(np.square(image, dtype=np.float64)))) or 1.0)
+def _floored(sigma, power):
+    """σ, but no less than the noise floor of an image of such a power."""
+    total, size = power
+    return np.maximum(sigma, FLOOR * float(np.sqrt(total / max(size, 1))) or 1.0)
 
 
 def estimate_noise(image: ArrayLike, kind: str = "auto", valid: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -209,18 +236,20 @@ def estimate_noise(image: ArrayLike, kind: str = "auto", valid: ArrayLike | None
 
 def of_many_bands(image: Array, valid: Mask | None = None) -> NDArray[np.float64]:
     """σ of each band of an image with many bands; `valid`, of its shape, is False where there are no data."""
-    return _of_moments(moments_of(image, valid))
+    return _of_moments(moments_of(image, valid), difference_moments(image, valid))
 
 
-def _of_moments(moments):
-    """σ of each band by the second moments of the pixels."""
+def _of_moments(moments, differences):
+    """σ of each band by the second moments of the pixels and of their differences."""
     second, pixels = moments.second, moments.count
     least = _least(np.trace(second) / max(pixels * len(second), 1))
     sigma = np.maximum(_regression_residual(second, pixels), least)
-    for _ in range(3):
-        spectrum = spectrum_of(second, pixels, sigma)
+    for turn in range(4):
+        last = turn == 3
+        spectrum = _with_neighbours(moments, differences, sigma) if last else spectrum_of(second, pixels, sigma)
         E = spectrum.vectors[:, : spectrum.signals]
-        left = np.diag(second) / sigma**2 - (E**2 * spectrum.values[: spectrum.signals]).sum(axis=1)
+        whitened = second / np.outer(sigma, sigma)
+        left = np.diag(whitened) - (E * (2.0 * whitened @ E - E @ (E.T @ whitened @ E))).sum(axis=1)
         free = max(pixels - spectrum.signals, 1) * np.maximum(1.0 - (E**2).sum(axis=1), 0.1)
         sigma = sigma * np.sqrt(np.maximum(left / free, 0.0))
         sigma = np.maximum(sigma, max(least, 0.1 * float(np.median(sigma))))
@@ -249,48 +278,37 @@ def spectrum_of(second: Array, pixels: int, sigma: Array) -> Spectrum:
     unit = float(np.median(values[:few])) / (many * _marchenko_pastur_median(beta))
     threshold = 2.0 * (beta + 1.0) + 8.0 * beta / (beta + 1.0 + np.sqrt(beta**2 + 14.0 * beta + 1.0))
     signals = int((values[:few] > threshold * many * unit).sum())
-    return Spectrum(values, vectors, min(signals, max(few - 1, 1)))
+    return Spectrum(values, vectors, min(signals, max(few - 1, 1)), unit)
+
+
+def _with_neighbours(moments, differences, sigma):
+    """The `Spectrum` whose signals are told by what neighbours share."""
+    pixels = max(moments.count, 1)
+    unit = spectrum_of(moments.second, pixels, sigma).unit
+    values, vectors = by_neighbours(moments.divided(sigma), differences.divided(sigma))
+    signals = int((values > max(unit, _FAINTEST) * largest_of_noise(len(values), pixels)).sum())
+    return Spectrum(values, vectors, min(signals, max(min(pixels, len(values)) - 1, 1)), unit)
+
+
+def _signals_of(moments, differences, sigma):
+    """How many signals the MSI shows: a scene has no fewer, even where the HSI is too noisy to show them."""
+    pixels = max(moments.count, 1)
+    values, _ = by_neighbours(moments.divided(sigma), differences.divided(sigma))
+    # Its σ may be 5 % too small.
+    return int((values > 1.1 * largest_of_noise(len(values), pixels)).sum()) if differences.count else 0
 
 
 def of_few_bands(image: Array, valid: Mask | None = None) -> NDArray[np.float64]:
     """σ of each band of an image with few bands; `valid`, of its shape, is False where there are no data."""
-    return _of_few_bands(image, valid)[0]
+    return _of_steps(second_differences(image, valid), power_of(image))[0]
 
 
-def _of_few_bands(image, valid):
-    """σ of each band, and what bounds it from above."""
-    v = image[:-1, :-1].astype(np.float64)  # squares of float32 leave its range
-    v -= image[1:, :-1]
-    v -= image[:-1, 1:]
-    v += image[1:, 1:]
-    v *= 0.5
-    v = v.reshape(-1, image.shape[2])
-    has = np.ones(v.shape, bool)
-    if valid is not None:
-        has = (valid[:-1, :-1] & valid[1:, :-1] & valid[:-1, 1:] & valid[1:, 1:]).reshape(v.shape)
-    least = _least(np.mean(np.square(image, dtype=np.float64)))
-    medians = [np.median(np.abs(column[known])) if known.any() else 0.0 for column, known in zip(v.T, has.T)]
-    above = np.maximum(np.array(medians) / _NORMAL_MEDIAN, least)
-    v = v[has.all(axis=1)]
-    factors = _thin(image.shape[2])
-    if factors == 0 or len(v) < 10 * image.shape[2]:
-        return above, above
-    second = v.T @ v / len(v)
-    variance = np.maximum(np.minimum(np.diag(second), above**2), least**2)
-    for _ in range(200):
-        sigma = np.sqrt(variance)
-        values, vectors = np.linalg.eigh(second / np.outer(sigma, sigma))
-        shared = (vectors[:, -factors:] ** 2 * np.maximum(values[-factors:] - 1.0, 0.0)).sum(axis=1) * variance
-        update = np.clip(np.diag(second) - shared, 0.1 * variance, above**2)
-        settled = np.abs(update - variance).max() <= 1e-3 * variance.max()
-        variance = np.maximum(update, least**2)
-        if settled:
-            break
-    # Were all bands alike, the least eigenvalue of Cov(v) would be noise alone, in which no edge has a part: the least
-    # of as many as there are bands, and so too small, by what Marchenko and Pastur say of so many pixels.
-    too_small = 1.0 - np.sqrt((image.shape[2] - 1) * _SHARED / len(v))
-    common = max(float(np.sqrt(max(np.linalg.eigvalsh(second)[0], 0.0))) / max(too_small, 0.5), least)
-    return _one_if_alike(np.sqrt(variance), common), above
+def _of_steps(found, power):
+    """σ of each band by second differences, the one of all if they had one, and what bounds each from above."""
+    least = _least(power[0] / max(power[1], 1))
+    sigma, common = found.deviations(least)
+    above = np.maximum(found.bound(), least)
+    return (sigma if common is None else _one_if_alike(sigma, common)), common, above
 
 
 def _one_if_alike(sigma, common):
@@ -301,11 +319,6 @@ def _one_if_alike(sigma, common):
 def _least(mean_square):
     """The least σ of an image with this mean square."""
     return LEAST * float(np.sqrt(mean_square)) if mean_square > 0.0 else 1.0
-
-
-def _thin(bands):
-    """The most factors that as many bands determine with something left over (Ledermann's bound)."""
-    return max(r for r in range(bands) if r == 0 or (bands - r) ** 2 > bands + r)
 
 
 @cache

@@ -29,6 +29,9 @@ SAME = 0.01
 _LEAST = 0.5
 _ERRORS = 4.0
 
+# A measured shift below this many MSI pixels costs an image nothing.
+_NOTED = 0.1
+
 # A phase is advised if it leaves no more than this, in MSI pixels: phases are halves, so a quarter may be left.
 _FITS = 0.3
 
@@ -67,6 +70,13 @@ class Shift:
         least = SAME if self.source == "georeferencing" else _LEAST
         shifts = np.abs([self.rows, self.columns])
         return bool((shifts > np.maximum(least, np.multiply(_ERRORS, self.errors))).any())
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it was measured and is beyond chance: more than a tenth of a pixel and so many standard errors."""
+        shifts = np.abs([self.rows, self.columns])
+        beyond = shifts > np.maximum(_NOTED, np.multiply(_ERRORS, self.errors))
+        return bool(self.source == "images" and beyond.any())
 
     def __str__(self):
         told = f"{directions(self.rows, self.columns)} of where the blur puts it"
@@ -108,6 +118,17 @@ def phase_of(P: Operator, ratio: int) -> float:
     """
     centres = (P @ np.arange(P.shape[1], dtype=np.float64)) / (P @ np.ones(P.shape[1]))
     return float(np.median(centres - ratio * np.arange(P.shape[0])))
+
+
+def width_of(P: Operator) -> float:
+    """The standard deviation of an operator's rows, by that in the middle: the border spoils the others."""
+    row = P[[P.shape[0] // 2]].toarray()[0]
+    places = np.arange(len(row))
+    total = row.sum()
+    if not total > 0.0:
+        return np.nan
+    centre = places @ row / total
+    return float(np.sqrt(max((places - centre) ** 2 @ row / total, 0.05)))
 
 
 def directions(rows: float, columns: float) -> str:

@@ -1,7 +1,7 @@
 """The few spectra of which a scene is made: found in the HSI, freed of noise, and scaled for total variation.
 
-**Number.** As many as the HSI has singular values that are worth keeping in its noise (`noise.py`), and at most thirty.
-What the MSI does not see of them follows the edges that it sees, and the HSI.
+**Number.** As many as can be told from noise in the HSI (`signals.py`), or in the MSI if those are more, and at most
+thirty. What the MSI does not see of them follows the edges that it sees, and the HSI.
 
 **Scale.** The prior expects steps of like size in all maps, but weak maps have small ones. The covariance of the steps
 is that of the HSI's differences between neighbours, less their noise. With its principal spectra multiplied by the
@@ -10,7 +10,8 @@ scene tried; with the power 1 the noise of the weakest maps would decide where e
 
 **Model error.** What the kept spectra leave of the HSI beyond its noise is no noise, but for the maps it is as good as:
 it is added to the variance of each band. Of the MSI's bands it is added as the response sees it, four times, for fine
-pixels differ more than coarse ones.
+pixels differ more than coarse ones. A misplaced blur makes errors of the HSI's pixels that bands share
+(`misplacement.py`): a covariance beside the noise, by which the fit trusts the HSI least where it is wrong most.
 
 **Noise.** The spectra that belong to given coarse maps U, orthonormal, are X'U: each has white noise of the size of
 X's, and is freed of it by total variation along the bands, with the weight of least risk.
@@ -20,11 +21,12 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import solveh_banded
+from scipy.linalg.lapack import dptsv  # pyright: ignore[reportAttributeAccessIssue] (made when scipy is built)
 
 from ..model.problem import Problem
 from ..model.result import Status, Trace
-from ..model.types import Array, Mask
+from ..model.types import Array, Mask, Operator
+from .misplacement import error_of_pixels
 from .moments import Moments, eigh_signed
 from .noise import Noise
 
@@ -56,9 +58,11 @@ class Subspace:
         The standard deviation of each band from P maps and their spectra: noise, and what they cannot explain. The
         later stages divide by it.
     signals : int
-        How many singular values of the HSI are above its noise; P is at most 30.
+        How many spectra can be told from noise; P is at most 30.
     values : (bands,) array
-        Eigenvalues of X'X, X the pixels divided by their noise, largest first.
+        Eigenvalues of the moments by which signals are told, of the pixels divided by their noise, largest first.
+    mismatch : (bands, P) array or None
+        L of the covariance LL' that a misplaced blur gives the HSI's pixels beside their noise, in units of it.
     status : Status
     trace : Trace
         Empty: nothing is iterated.
@@ -70,6 +74,7 @@ class Subspace:
     msi: np.ndarray
     signals: int
     values: np.ndarray
+    mismatch: np.ndarray | None = None
     status: Status = Status.FINISHED
     trace: Trace = field(default_factory=Trace)
     seconds: float = 0.0
@@ -86,18 +91,26 @@ def subspace_of(problem: Problem, noise: Noise, *, most: int = MOST) -> Subspace
     most : int
         The most spectra.
     """
+    return subspace_from(problem.degradation.PM, noise, most=most)
+
+
+def subspace_from(PM: Operator, noise: Noise, *, most: int = MOST) -> Subspace:
+    """The `Subspace` of a scene by its `Noise`, which has all that is needed of the HSI, and the MSI's response PM."""
     began = time.perf_counter()
+    whitened, count = noise.moments.divided(noise.hsi_floored), max(noise.moments.count, 1)
+    second = whitened.second / count
     spectrum = noise.spectrum
     E = spectrum.vectors[:, : max(1, min(spectrum.signals, most))]
-    whitened = noise.moments.divided(noise.hsi_floored)
-    count = max(whitened.count, 1)
-    left = (whitened.second - (E * spectrum.values[: E.shape[1]]) @ E.T) / count
+    rest = np.eye(len(E)) - E @ E.T
+    left = rest @ second @ rest
     hsi = noise.hsi_floored * np.sqrt(1.0 + _beyond(left, E, np.eye(len(E)), count))
-    unseen = _beyond(left, E, problem.degradation.PM.toarray() * noise.hsi_floored, count)
+    unseen = _beyond(left, E, PM.toarray() * noise.hsi_floored, count)
     msi = np.sqrt(noise.msi_floored**2 + _FINER * unseen)
     basis = np.linalg.qr(E * (noise.hsi_floored / hsi)[:, None])[0]
-    F = scaled(basis, noise.differences.divided(hsi))
-    return Subspace(F, hsi, msi, spectrum.signals, spectrum.values, seconds=time.perf_counter() - began)
+    differences = noise.differences.divided(hsi)
+    F = scaled(basis, differences)
+    mismatch = error_of_pixels(differences, basis, PM.toarray() * hsi, np.square(noise.misplacement))
+    return Subspace(F, hsi, msi, spectrum.signals, spectrum.values, mismatch, seconds=time.perf_counter() - began)
 
 
 def _beyond(left, E, response, count):
@@ -128,7 +141,28 @@ def spectra_of(coarse: Array, pixels: Array, known: Mask | None = None) -> Array
     """
     U, sizes, _ = np.linalg.svd(coarse, full_matrices=False)
     U = U[:, sizes > 1e-10 * sizes[0]] if sizes[0] > 0.0 else U[:, :1]
-    spectra = pixels.T @ U
+    return _freed_of_noise(pixels.T @ U, known)
+
+
+def spectra_from(gram: Array, cross: Array, known: Mask | None = None) -> Array:
+    """What `spectra_of` gives, by sums over the pixels: of coarse maps B and pixels X, B'B and X'B.
+
+    They are additive: U = B V / s with B'B = V s² V', so X'U = (X'B) V / s.
+
+    Parameters
+    ----------
+    gram : (P, P) array
+    cross : (bands, P) array
+    known : (bands,) bool array, optional
+    """
+    values, V = eigh_signed(gram)
+    values, V = values[::-1], V[:, ::-1]
+    kept = values > 1e-20 * values[0] if values[0] > 0.0 else np.arange(len(values)) < 1
+    return _freed_of_noise(cross @ V[:, kept] / np.sqrt(np.maximum(values[kept], 1e-300)), known)
+
+
+def _freed_of_noise(spectra, known):
+    """An orthonormal basis of spectra with noise 1, freed of it."""
     known = np.ones(len(spectra), bool) if known is None else known
     for f in spectra.T:
         f[known] = smoothed(f[known])
@@ -142,20 +176,13 @@ def smoothed(f: Array) -> Array:
         u = f
         for _ in range(30):
             w = weight / np.sqrt(np.square(np.diff(u)) + (0.2 * _NO_STEP) ** 2)
-            bands = np.ones((2, len(f)))
-            bands[0, 1:] = -w
-            bands[1, :-1] += w
-            bands[1, 1:] += w
-            u = solveh_banded(bands, f)
+            diagonal = np.ones(len(f))
+            diagonal[:-1] += w
+            diagonal[1:] += w
+            u = dptsv(diagonal, -w, f)[2]
         # In one dimension the degrees of freedom are the constant pieces.
         pieces = 1 + int((np.abs(np.diff(u)) > _NO_STEP).sum())
         risk = float(np.square(f - u).sum()) - len(f) + 2.0 * pieces
         if risk < least:
             best, least = u, risk
     return best
-
-
-def with_bands_between(spectra: Array, known: Mask) -> Array:
-    """The spectra, every band without data set between its neighbours."""
-    bands = np.arange(len(spectra))
-    return np.stack([np.interp(bands, bands[known], column[known]) for column in spectra.T], axis=1)

@@ -107,3 +107,8 @@ def test_differences_are_those_between_neighbours_that_have_data(gaps):
     found = difference_moments(np.where(valid, image, 0.0), valid if gaps else None)
     assert found.count == count
     np.testing.assert_allclose(found.second, expected, rtol=1e-12)
+
+
+def test_texture_in_one_band_leaves_the_others_no_smaller():
+    ratios = np.array([noise_of(textured(seed, 0.02)).msi / 0.02 for seed in range(8)])
+    assert np.median(ratios, axis=0).min() > 0.95

@@ -1,0 +1,162 @@
+"""What two images say of the blur between them, gathered for one Gaussian: additive over parts of a scene.
+
+For every band m of the MSI the stack X_m = (B, ∂B by the four numbers, other shapes) of `blurred.py`, and the HSI's
+pixels H, enter by their second moments about the mean only. A scene may so be gathered part by part, the parts added,
+and `gaussian_fit.py` asks for that again for each Gaussian that it tries.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.types import Array, Mask
+from .blurred import DERIVATIVES, OTHER_SHAPES, SEEN, Blurred, Gaussian, complete_pixels, inside
+from .noise import of_few_bands, of_many_bands
+from .place_search import whole_shift
+
+# More pixels of the HSI than this say nothing new of a few numbers: of larger images every second row is looked at, …
+_ENOUGH = 40_000
+
+
+@dataclass(frozen=True, eq=False)
+class BlurMoments:
+    """Sums over pixels of the HSI; those of two parts of a scene add up.
+
+    Attributes
+    ----------
+    count : int
+    seen_total : (MSI bands, kernels) array
+        The sum of X_m.
+    hsi_total : (bands,) array
+    seen : (MSI bands, kernels, kernels) array
+        The sum of X_m X_m'.
+    crossed : (MSI bands, kernels, bands) array
+        The sum of X_m H'.
+    hsi : (bands, bands) array
+        The sum of H H'.
+    shares : (kernels, kernels) array
+        The covariance of the MSI's noise, of size 1, in X_m: a matter of the kernels alone.
+    correlated : (MSI bands, kernels, kernels) array or None
+        The sum of X_m (P P' X_m)', X_m without its mean: how noise that neighbouring pixels share counts.
+    """
+
+    count: int
+    seen_total: np.ndarray
+    hsi_total: np.ndarray
+    seen: np.ndarray
+    crossed: np.ndarray
+    hsi: np.ndarray
+    shares: np.ndarray
+    correlated: np.ndarray | None = None
+
+    def __add__(self, other: "BlurMoments") -> "BlurMoments":
+        both = None
+        if self.correlated is not None and other.correlated is not None:
+            both = self.correlated + other.correlated
+        return BlurMoments(
+            self.count + other.count,
+            self.seen_total + other.seen_total,
+            self.hsi_total + other.hsi_total,
+            self.seen + other.seen,
+            self.crossed + other.crossed,
+            self.hsi + other.hsi,
+            self.shares,
+            both,
+        )
+
+    def centred(self) -> tuple[Array, Array, Array]:
+        """(seen, crossed, hsi) about the means."""
+        n = max(self.count, 1)
+        seen = self.seen - np.einsum("mi,mj->mij", self.seen_total, self.seen_total) / n
+        crossed = self.crossed - np.einsum("mi,k->mik", self.seen_total, self.hsi_total) / n
+        return seen, crossed, self.hsi - np.outer(self.hsi_total, self.hsi_total) / n
+
+
+class BlurEvidence:
+    """Two images, their noise, and the pixels at which they are compared.
+
+    Parameters
+    ----------
+    hsi, msi : (rows, columns, bands) arrays
+        Zero where there are no data.
+    ratio : int
+    hsi_valid, msi_valid : bool array of the image's shape, optional
+        True where there are data.
+    noise : (hsi, msi), optional
+        Standard deviation of each band; None: estimated from each image alone.
+    """
+
+    def __init__(
+        self,
+        hsi: Array,
+        msi: Array,
+        ratio: int,
+        hsi_valid: Mask | None = None,
+        msi_valid: Mask | None = None,
+        noise: Sequence[Array] | None = None,
+    ):
+        self.ratio = ratio
+        # Bands without any data have no part.
+        self.hsi_bands = _with_data(hsi_valid, hsi.shape[2])
+        self.msi_bands = _with_data(msi_valid, msi.shape[2])
+        self.hsi, self._hsi_valid = hsi, hsi_valid
+        self.msi, self._msi_valid = np.ascontiguousarray(msi, dtype=np.float64), msi_valid
+        found = (of_many_bands(hsi, hsi_valid), of_few_bands(msi, msi_valid)) if noise is None else noise
+        self.sigma_hsi, self.sigma_msi = (np.asarray(sigma, dtype=np.float64) for sigma in found)
+        self.choose(self.centred(0.5))
+
+    def whole_shift(self) -> tuple[int, int] | None:
+        """The whole shift, in MSI pixels, from which to look for the right one; None where none stands out."""
+        hsi = np.where(self.hsi_bands, self.hsi / self.sigma_hsi, 0.0) if self.hsi_bands.any() else self.hsi
+        complete = missing = None
+        if self._hsi_valid is not None:
+            complete = np.asarray(self._hsi_valid[:, :, self.hsi_bands].all(axis=2))
+        if self._msi_valid is not None:
+            missing = ~np.asarray(self._msi_valid[:, :, self.msi_bands].all(axis=2))
+        return whole_shift(hsi, self.msi[:, :, self.msi_bands], self.ratio, complete, missing)
+
+    def centred(self, width: float) -> Gaussian:
+        """A Gaussian of `width` HSI pixels about the middle of the blocks of fine pixels."""
+        middle = (self.ratio - 1) / 2
+        return Gaussian((width * self.ratio, width * self.ratio), (middle, middle))
+
+    def choose(self, gaussian: Gaussian) -> None:
+        """Compare at the pixels that this Gaussian sees wholly."""
+        coarse, fine, d = self.hsi.shape, self.msi.shape, self.ratio
+        rows, columns = (inside(fine[n], d, coarse[n], gaussian.sigma[n], gaussian.phase[n]) for n in (0, 1))
+        self.places = rows[:: -(-len(rows) * len(columns) // _ENOUGH)], columns
+        self.chosen = complete_pixels(self._hsi_valid, self._msi_valid, d, self.places, gaussian)
+        pixels = np.asarray(self.hsi[np.ix_(*self.places)][self.chosen], dtype=np.float64)
+        self.all_pixels, self.pixels = pixels, pixels[:, self.hsi_bands]
+        self._second = self.pixels.T @ self.pixels
+
+    def seen(self, gaussian: Gaussian, kernels: Sequence[tuple[int, int]] = SEEN) -> Array:
+        """(kernels, rows, columns, bands): the MSI under the kernels of a Gaussian, at all places."""
+        return Blurred(self.msi.shape[:2], self.ratio, self.places, gaussian).images(self.msi, kernels)
+
+    def gather(self, gaussian: Gaussian, whole: bool = False) -> BlurMoments:
+        """The `BlurMoments` of a Gaussian; `whole`: with other shapes, and with what noise has in common."""
+        kernels = SEEN + DERIVATIVES + (OTHER_SHAPES if whole else ())
+        blurred = Blurred(self.msi.shape[:2], self.ratio, self.places, gaussian)
+        images = blurred.images(self.msi, kernels)[..., self.msi_bands]
+        X = images[:, self.chosen].transpose(2, 0, 1)
+        correlated = None
+        if whole:
+            about = np.where(self.chosen[..., None], images - X.mean(axis=2).T[:, None, None], 0.0)
+            spread = np.array([blurred.correlated(image) for image in about])
+            correlated = np.einsum("ircm,jrcm->mij", about, spread, optimize=True)
+        return BlurMoments(
+            count=len(self.pixels),
+            seen_total=X.sum(axis=2),
+            hsi_total=self.pixels.sum(axis=0),
+            seen=X @ X.transpose(0, 2, 1),
+            crossed=X @ self.pixels,
+            hsi=self._second,
+            shares=blurred.shares(kernels),
+            correlated=correlated,
+        )
+
+
+def _with_data(valid, bands):
+    return np.ones(bands, bool) if valid is None else np.asarray(valid.any(axis=(0, 1)))

@@ -1,0 +1,91 @@
+"""Where to begin to look for a shift: the best whole one, up to three HSI pixels.
+
+A fit that follows slopes finds its way from half an HSI pixel or so. Further off, every whole shift s of MSI pixels is
+tried: with x the leading combinations of the MSI's bands under a Gaussian of usual width, and Q an orthonormal basis of
+the HSI's leading signals at the pixels that are compared, the one is taken that leaves least of x unexplained,
+
+    1 − |Q' x_s|² / |x_s|²,
+
+which needs no response. It is a start and no estimate: the fit from there must be better than that from no shift.
+"""
+
+import numpy as np
+
+from ..model.types import Array, Mask
+
+# The furthest shift, in HSI pixels, and the width of the Gaussian.
+FURTHEST, _WIDTH = 3, 0.45
+
+# So many HSI pixels a side, in the middle, are enough; combinations of the MSI's bands; signals of the HSI.
+_SIDE, _COMBINATIONS, _SIGNALS = 64, 2, 8
+
+# The part of what is unexplained that a shift must explain to be worth a start.
+_WORTH = 0.1
+
+
+def whole_shift(
+    hsi: Array, msi: Array, ratio: int, complete: Mask | None = None, missing: Mask | None = None
+) -> tuple[int, int] | None:
+    """The whole shift, downwards and to the right in MSI pixels, that explains the pair best; None where none does.
+
+    Parameters
+    ----------
+    hsi : (rows, columns, bands) array
+        In units of noise.
+    msi : (ratio·rows, ratio·columns, MSI bands) array
+        In units of noise, and without gaps.
+    ratio : int
+    complete : (rows, columns) bool array, optional
+        The pixels of the HSI that have data.
+    missing : (ratio·rows, ratio·columns) bool array, optional
+        The pixels of the MSI that have none.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    down, right = (_middle(size) for size in hsi.shape[:2])
+    if down is None or right is None:
+        return None
+    (top, rows, far_down), (left, columns, far_right) = down, right
+    chosen = np.ones((rows, columns), bool)
+    if complete is not None:
+        chosen &= complete[top : top + rows, left : left + columns]
+    if missing is not None:
+        holes = gaussian_filter(missing.astype(np.float64), (far_down * ratio / 2 + 1, far_right * ratio / 2 + 1))
+        chosen &= holes[_at(top, rows, ratio)][:, _at(left, columns, ratio)] < 0.01
+    if chosen.sum() < 5 * _SIGNALS:
+        return None
+    pixels = np.asarray(hsi[top : top + rows, left : left + columns][chosen], dtype=np.float64)
+    pixels -= pixels.mean(axis=0)
+    vectors = np.linalg.eigh(pixels.T @ pixels)[1][:, -min(_SIGNALS, len(pixels) // 20 + 1) :]
+    Q = np.linalg.qr(pixels @ vectors)[0]
+    fine = msi.reshape(-1, msi.shape[2])
+    fine = fine - fine.mean(axis=0)
+    leading = np.linalg.eigh(fine.T @ fine)[1][:, -_COMBINATIONS:]
+    pictures = [gaussian_filter((msi @ weights), _WIDTH * ratio) for weights in leading.T]
+    left_over = np.zeros((2 * far_down * ratio + 1, 2 * far_right * ratio + 1))
+    for n, down in enumerate(range(-far_down * ratio, far_down * ratio + 1)):
+        for m, right in enumerate(range(-far_right * ratio, far_right * ratio + 1)):
+            places = np.ix_(_at(top, rows, ratio, down), _at(left, columns, ratio, right))
+            for picture in pictures:
+                x = picture[places][chosen]
+                x = x - x.mean()
+                left_over[n, m] += 1.0 - np.sum((Q.T @ x) ** 2) / max(float(x @ x), np.finfo(float).tiny)
+    n, m = np.unravel_index(np.argmin(left_over), left_over.shape)
+    down, right = int(n) - far_down * ratio, int(m) - far_right * ratio
+    if left_over[n, m] > (1.0 - _WORTH) * left_over[far_down * ratio, far_right * ratio]:
+        return None
+    return down, right
+
+
+def _middle(size):
+    """(first, count, furthest shift) of the HSI's rows or columns that are compared; None where there are too few."""
+    far = min(FURTHEST, size // 5)
+    if far < 1:
+        return None
+    count = min(size - 2 * far, _SIDE)
+    return (size - count) // 2, count, far
+
+
+def _at(first, count, ratio, by=0):
+    """The fine pixels nearest to the middles of coarse ones."""
+    return ratio * np.arange(first, first + count) + (ratio - 1) // 2 + by

@@ -1,0 +1,85 @@
+"""What the noise of two images is found from: moments, differences, what they disagree about; all of it additive.
+
+Gathered part by part and added, it says of a scene that does not fit into memory what it says of one that does.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.problem import Problem
+from ..model.types import Array
+from .agreement import Agreement, agreement_of
+from .few_bands import SecondDifferences, second_differences
+from .moments import FEWEST, Moments, difference_moments, moments_of
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What the noise of two images is found from; those of two parts of a scene add up.
+
+    Attributes
+    ----------
+    moments, differences : Moments
+        Of the HSI's pixels, and of the differences between neighbours.
+    agreement : Agreement or None
+    steps : SecondDifferences
+        Of the MSI.
+    msi_moments, msi_differences : Moments
+        Of the MSI's pixels, and of the differences between neighbours.
+    hsi_power, msi_power : (sum of squares, number of values)
+        Of the images.
+    """
+
+    moments: Moments
+    differences: Moments
+    agreement: Agreement | None
+    steps: SecondDifferences
+    msi_moments: Moments
+    msi_differences: Moments
+    hsi_power: tuple[float, int]
+    msi_power: tuple[float, int]
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        parts = [part for part in (self.agreement, other.agreement) if part is not None]
+        return Statistics(
+            moments=self.moments + other.moments,
+            differences=self.differences + other.differences,
+            agreement=sum(parts[1:], parts[0]) if parts else None,
+            steps=self.steps + other.steps,
+            msi_moments=self.msi_moments + other.msi_moments,
+            msi_differences=self.msi_differences + other.msi_differences,
+            hsi_power=_sum(self.hsi_power, other.hsi_power),
+            msi_power=_sum(self.msi_power, other.msi_power),
+        )
+
+
+def statistics_of(problem: Problem, *, fewest: float = FEWEST) -> Statistics:
+    """The `Statistics` of a problem's two images.
+
+    Parameters
+    ----------
+    problem : Problem
+        A whole scene, or a part of one.
+    fewest : float
+        The least part of complete pixels for which the others are left out, instead of filled; 0 for a part of a scene.
+    """
+    return Statistics(
+        moments=moments_of(problem.hsi, problem.hsi_valid, fewest),
+        differences=difference_moments(problem.hsi, problem.hsi_valid, fewest),
+        agreement=agreement_of(problem),
+        steps=second_differences(problem.msi, problem.msi_valid),
+        msi_moments=moments_of(problem.msi, problem.msi_valid, fewest),
+        msi_differences=difference_moments(problem.msi, problem.msi_valid, fewest),
+        hsi_power=power_of(problem.hsi),
+        msi_power=power_of(problem.msi),
+    )
+
+
+def power_of(image: Array) -> tuple[float, int]:
+    """The sum of an image's squares, and how many there are."""
+    return float(np.sum(np.square(image, dtype=np.float64))), image.size
+
+
+def _sum(first, second):
+    return first[0] + second[0], first[1] + second[1]

@@ -1,0 +1,371 @@
+"""Whether two images agree, by the images and operators alone, whatever method fuses them.
+
+Blurred like the HSI, the MSI should be the HSI seen through the response: r = P Y_M − Y_H PM' is noise of known size
+(`agreement.py`). Where it is more, causes are tried one by one, each with what it may change and nothing else:
+
+    scale      P Y_M ≈ a Y_H PM' + b, one a and one b
+    shift      the centre of the Gaussian nearest to P        (`gaussian_fit.py`)
+    blur       its width
+    mask       pixels left out, where a part of the picture is unlike the rest, which agrees
+    response   any other that regression on the HSI's pixels finds
+
+The simplest that explains nearly as much as the best is the one named. A pair is said to disagree only where mending
+that should change the image by more than 3 dB, as measured on three scenes at 30 dB (docs/blind.md):
+
+    shift      10 dB for an HSI pixel, where it is beyond 3.5 standard errors
+    blur       5 dB for a factor of two, likewise
+    others     20 log10(1 + b / 0.45) for a misfit, root mean square beyond noise, of b times the image
+
+Of a scene wider than 160 MSI pixels the middle is looked at, so that judging takes a fixed time and next to no memory;
+a patch that is unlike is looked for in all of it (`patches.py`), and left out of the middle.
+
+A wrong place or width of the blur is looked for even where r is within what is granted to noise: one pass over the
+images tells whether there is any sign of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..blas import one_blas_thread
+from ..model.degradation import Degradation
+from ..model.problem import Problem
+from ..model.types import Array
+from ..model.verdict import Grade, Verdict
+from .blur_moments import BlurEvidence
+from .blurred import SEEN, Blurred, Gaussian
+from .gaussian_fit import fit_gaussian, glance
+from .noise import FLOOR, of_few_bands, of_many_bands
+from .patches import differences, patch_of
+from .place_search import FURTHEST
+from .shift import directions, phase_of, width_of
+
+# A pair disagrees where mending should change the image by more than this, in dB.
+_WORTH = 3.0
+
+# What an HSI pixel of shift and a factor of two of width cost, in dB, and the misfit that costs 6 dB.
+_OF_SHIFT, _OF_WIDTH, _OF_MISFIT = 10.0, 5.0, 0.45
+
+# So many standard errors are rare; so many, at a glance, are worth a closer look.
+_RARE, _SIGN = 3.5, 2.0
+
+# Standard errors, of log width and in HSI pixels, beyond which a glance says nothing.
+_VAGUE = 0.25
+
+# A shift beyond so many HSI pixels is an accident of the search.
+_FURTHEST = FURTHEST + 0.5
+
+# A cause must explain this part of the misfit; a simpler one is preferred that explains so little less.
+_EXPLAINS, _NEARLY = 0.6, 0.2
+
+# Misfit within so much of the noise's variance, beyond chance, is noise: its estimates are no better.
+_GRANTED = 0.5
+
+# The side of what is looked at, in MSI pixels.
+_WINDOW = 160
+
+# Fewer pixels say nothing.
+_FEWEST = 25
+
+_ADVICE = {
+    "scale": "give both images the same units (--msi-scale, --msi-offset, --hsi-scale, --hsi-offset)",
+    "shift": "let the shift be measured (--psf auto), or align the images",
+    "blur": "let the width be measured (--psf auto), or give it (--psf gaussian,sigma=…)",
+    "mask": "mask what only one image shows, such as clouds (--msi-mask, --hsi-mask)",
+    "response": "let the response be estimated (--srf auto), or give that of the sensor",
+}
+
+
+def verdict_of(problem: Problem) -> Verdict:
+    """The `Verdict` on a problem's two images and operators.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> from fastccpd import Problem
+    >>> from fastccpd.estimation import verdict_of
+    >>> from fastccpd.imaging import add_noise, degrade, preset, scenes
+    >>> scene = scenes.synthetic((64, 60, 40)).cube
+    >>> degradation = preset("stereo", scene.shape)
+    >>> hsi, msi = (add_noise(image, 30.0, rng=0) for image in degrade(scene, degradation))
+    >>> print(verdict_of(Problem(hsi, msi, degradation)))
+    the images agree: they differ by no more than their noise
+    >>> verdict_of(Problem(hsi, 1e4 * msi, degradation)).cause
+    'scale'
+    """
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        whole, problem = problem, _middle(problem)
+        chosen = _comparable(problem)
+        if chosen.sum() < _FEWEST:
+            return Verdict(Grade.UNKNOWN, details=f"only {chosen.sum()} pixels of the HSI can be compared")
+        pair = _Pair(problem, chosen)
+        if not np.isfinite(pair.shown).all() or not np.isfinite(pair.seen).all():
+            return Verdict(Grade.UNKNOWN, details="the images hold values that are not finite")
+        if not (pair.shown.any() and pair.seen.any(axis=0).all()):
+            return Verdict(Grade.UNKNOWN, details="an image shows nothing")
+        patch = None if problem is whole else _elsewhere(whole, pair)
+        if patch is not None and _is_unlike(problem, whole, patch):
+            problem = _middle(_without(whole, patch))
+            chosen = _comparable(problem)
+            pair = _Pair(problem, chosen) if chosen.sum() >= _FEWEST else pair
+        try:
+            found = pair.judged()
+            return found if patch is None or found.disagrees else _with_patch(found, patch)
+        except np.linalg.LinAlgError:  # of flat images, in which nothing can be told from anything
+            return Verdict(Grade.UNKNOWN, details="the images show too little")
+
+
+def memory_of_verdict(hsi_shape: Sequence[int], msi_shape: Sequence[int]) -> int:
+    """Bytes that `verdict_of` takes: copies of the middle in float64, and matrices of bands."""
+    parts = [_middle_of(hsi_shape[n], msi_shape[n]) for n in (0, 1)]
+    coarse, fine = ([part.stop - part.start for part in which] for which in zip(*parts))
+    values = coarse[0] * coarse[1] * hsi_shape[2] + fine[0] * fine[1] * msi_shape[2]
+    rows, columns, bands = hsi_shape
+    if coarse != [rows, columns]:
+        # Of the whole of a wide scene: what is left at each pixel, one band of either, and a mask.
+        values += (rows * columns * (5 + bands / 4) + 2 * msi_shape[0] * msi_shape[1]) / 2.2
+    return int(8 * (2.2 * values + 10 * bands**2))
+
+
+def _elsewhere(whole, pair):
+    """A patch that is unlike anywhere in a scene of which the middle alone is looked at closely."""
+    chosen = _comparable(whole)
+    noise = float(np.mean(pair.noise / pair.unit**2))
+    return patch_of(differences(whole, chosen, pair.unit), chosen, noise)
+
+
+def _is_unlike(problem, whole, patch):
+    """Whether a patch has a part in the middle."""
+    coarse = tuple(_middle_of(*P.shape)[0] for P in (whole.degradation.P1, whole.degradation.P2))
+    return bool(patch.where[coarse].any())
+
+
+def _without(whole, patch):
+    """The scene without a patch."""
+    valid = np.repeat(~patch.where[:, :, None], whole.hsi.shape[2], axis=2)
+    valid &= True if whole.hsi_valid is None else whole.hsi_valid
+    known = {"hsi_valid": valid, "msi_valid": whole.msi_valid}
+    return Problem(whole.hsi, whole.msi, whole.degradation, check_finite=False, **known)
+
+
+def _with_patch(found, patch):
+    """A verdict on the middle, and what a patch anywhere changes of it."""
+    beyond = float(np.sqrt(max(patch.before - patch.rest, 0.0)))
+    gain = float(20.0 * np.log10(1.0 + beyond / _OF_MISFIT))
+    if gain <= _WORTH:
+        return found
+    known = {"beyond": beyond, "cause": "mask", "explained": 1.0 - patch.rest / patch.before, "gain": gain}
+    return Verdict(Grade.DISAGREE, found.misfit, **known, details=_of_patch(patch), advice=_ADVICE["mask"])
+
+
+def _of_patch(patch):
+    return f"{patch.part:.0%} of the picture is unlike in the two images"
+
+
+def _middle(problem):
+    """The middle of a wide scene; pixels of the HSI that see what lies outside of it are marked as missing."""
+    operators = problem.degradation.P1, problem.degradation.P2
+    parts = [_middle_of(*P.shape) for P in operators]
+    if all(coarse.stop - coarse.start == P.shape[0] for P, (coarse, _) in zip(operators, parts)):
+        return problem
+    cut = [P[coarse, fine] for P, (coarse, fine) in zip(operators, parts)]
+    coarse, fine = zip(*parts)
+    pairs = zip(operators, cut, coarse)
+    whole = [abs(part).sum(axis=1) >= (1.0 - 1e-9) * abs(P).sum(axis=1)[rows] for P, part, rows in pairs]
+    valid = np.logical_and.outer(*whole)[:, :, None] & np.ones(problem.hsi.shape[2], bool)
+    if problem.hsi_valid is not None:
+        valid &= problem.hsi_valid[coarse]
+    seen = None if problem.msi_valid is None else problem.msi_valid[fine]
+    degradation = Degradation(cut[0], cut[1], problem.degradation.PM)
+    images = problem.hsi[coarse], problem.msi[fine]
+    return Problem(*images, degradation, check_finite=False, hsi_valid=valid, msi_valid=seen)
+
+
+def _middle_of(coarse, fine):
+    """Which coarse and which fine pixels of one axis are looked at."""
+    ratio = fine // coarse
+    count = max(_WINDOW // ratio, 1)
+    if ratio * coarse != fine or count >= coarse:
+        return slice(0, coarse), slice(0, fine)
+    first = (coarse - count) // 2
+    return slice(first, first + count), slice(ratio * first, ratio * (first + count))
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """A cause, the misfit that is left without it, and what mending it should gain, where the misfit does not say."""
+
+    name: str
+    after: float
+    words: str
+    gain: float | None = None
+
+
+class _Pair:
+    """The two images at the HSI's pixels: `seen`, the blurred MSI, and `shown`, the HSI through the response."""
+
+    def __init__(self, problem, chosen):
+        self.problem, self.chosen = problem, chosen
+        P1, P2, self.PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM.toarray()
+        self.sigma_hsi = of_many_bands(problem.hsi, problem.hsi_valid)
+        self.sigma_msi = of_few_bands(problem.msi, problem.msi_valid)
+        bands = range(problem.msi.shape[2])
+        self.seen = np.stack([(P1 @ problem.msi[:, :, m] @ P2.T)[self.chosen] for m in bands], axis=1)
+        self.shown = np.asarray(problem.hsi[self.chosen] @ self.PM.T, dtype=np.float64)
+        squares = (np.asarray(P.multiply(P).sum(axis=1)).ravel() for P in (P1, P2))
+        share = float(np.multiply.outer(*squares)[self.chosen].mean())
+        self.noise = share * self.sigma_msi**2 + (self.PM**2 @ self.sigma_hsi**2)
+        # Rounding of operators and interpolation is no misfit either.
+        self.noise = self.noise + (0.1 * FLOOR) ** 2 * np.mean(self.seen**2, axis=0)
+        # Bands count by the size of what they show, so that counts and reflectances have one meaning.
+        self.unit = np.sqrt(np.maximum(np.mean(self.seen**2, axis=0), np.finfo(float).tiny))
+
+    def energy(self, left: Array) -> float:
+        """Of a residual, relative to the image's: bands weigh alike."""
+        return float(np.mean((left / self.unit) ** 2))
+
+    def judged(self) -> Verdict:
+        left = self.seen - self.shown
+        before, noise = self.energy(left), float(np.mean(self.noise / self.unit**2))
+        misfit = float(np.sqrt(before / noise))
+        is_noise = before <= noise * (1.0 + _GRANTED + 4.0 * np.sqrt(2.0 / len(left)))
+        causes = [] if is_noise else [self.by_scale()]
+        causes += self.by_gaussian(before, is_noise)
+        if not is_noise:
+            causes += [self.by_mask(noise), self.by_response()]
+        # Less than noise is left by chance, or because noise was fitted too.
+        causes = [replace(cause, after=max(cause.after, noise)) for cause in causes if cause is not None]
+        causes = [cause for cause in causes if np.isfinite(cause.after)]
+        if not causes:
+            return Verdict(Grade.AGREE, misfit)
+        beyond = float(np.sqrt(max(before - noise, 0.0)))
+        least = min(cause.after for cause in causes)
+        most = max(before - least, np.finfo(float).tiny)
+        cause = next(
+            cause for cause in causes if before - cause.after >= (1.0 - _NEARLY) * most or cause.after == least
+        )
+        explained = (before - cause.after) / max(before - min(least, noise), np.finfo(float).tiny)
+        if is_noise:
+            # The misfit is too small to tell causes by: place and width are beyond chance by themselves, or not.
+            cause, explained = max(causes, key=lambda cause: cause.gain or 0.0), 1.0
+        mended = float(np.sqrt(max(before - max(cause.after, noise), 0.0)))
+        gain = 20.0 * np.log10(1.0 + mended / _OF_MISFIT) if cause.gain is None else cause.gain
+        known = {"beyond": beyond, "cause": cause.name, "explained": float(explained), "gain": float(gain)}
+        if gain > _WORTH and explained > _EXPLAINS:
+            return Verdict(Grade.DISAGREE, misfit, **known, details=cause.words, advice=_ADVICE[cause.name])
+        if is_noise:
+            return Verdict(Grade.AGREE, misfit)
+        return Verdict(Grade.MODEL_ERROR, misfit, **known, details=f"most of it by the {cause.name}")
+
+    def by_scale(self):
+        """One gain and one offset, by the pixels that most agree with: a cloud should not decide."""
+        x, y = self.shown.ravel(), self.seen.ravel()
+        bands = np.tile(self.unit, len(self.shown))
+        keep = np.ones(len(x), bool)
+        for _ in range(5):
+            design = np.stack([x[keep], np.ones(keep.sum())], axis=1) / bands[keep, None]
+            gain, offset = np.linalg.lstsq(design, y[keep] / bands[keep], rcond=None)[0]
+            left = np.abs(y - gain * x - offset) / bands
+            keep = left <= 3.0 * 1.4826 * np.median(left) + 1e-12
+        scaled = abs(np.log(abs(gain))) > np.log(1.05) if gain != 0.0 else True
+        words = f"the MSI is {gain:.4g} times the HSI" if scaled else "the MSI is the HSI"
+        words += f" plus {offset:.4g}".replace("plus -", "minus ")
+        return _Cause("scale", self.energy(self.seen - gain * self.shown - offset), words)
+
+    def noise_of(self, gaussian: Gaussian, evidence: BlurEvidence) -> float:
+        """What noise alone would leave with another Gaussian."""
+        share = Blurred(self.problem.msi.shape[:2], evidence.ratio, evidence.places, gaussian).shares(SEEN)[0, 0]
+        return float(np.mean((share * self.sigma_msi**2 + self.PM**2 @ self.sigma_hsi**2) / self.unit**2))
+
+    def by_gaussian(self, before, is_noise):
+        """Shift and blur width, each alone, of the Gaussian nearest to the operators."""
+        problem, operators = self.problem, (self.problem.degradation.P1, self.problem.degradation.P2)
+        ratios = [P.shape[1] / P.shape[0] for P in operators]
+        if ratios[0] != ratios[1] or ratios[0] != int(ratios[0]) or ratios[0] < 2:
+            return []
+        ratio = int(ratios[0])
+        known = np.array([*(np.log(width_of(P)) for P in operators), *(phase_of(P, ratio) for P in operators)])
+        if not np.isfinite(known).all():
+            return []
+        noise, noise_left = (self.sigma_hsi, self.sigma_msi), float(np.mean(self.noise / self.unit**2))
+        evidence = BlurEvidence(problem.hsi, problem.msi, ratio, problem.hsi_valid, problem.msi_valid, noise)
+        if len(evidence.pixels) < _FEWEST:
+            return []
+        step, errors = glance(evidence, self.PM, known) if is_noise else (np.full(4, np.inf), np.ones(4))
+        found = []
+        for (name, free), vague in zip((("shift", [2, 3]), ("blur", [0, 1])), (_VAGUE * ratio, _VAGUE)):
+            if not (np.abs(step[free]) > _SIGN * errors[free]).any() and (errors[free] < vague).all():
+                continue
+            sought = known.copy()
+            sought[free] = np.nan
+            evidence.choose(Gaussian.of(known))
+            fit = fit_gaussian(evidence, self.PM, True, sought)
+            # Compared with the Gaussian as it is, for the operators may be none; beyond noise, which a wider one hides.
+            shown = evidence.all_pixels @ self.PM.T
+            now, then = (
+                self.energy(evidence.seen(gaussian)[0][evidence.chosen] - shown) - self.noise_of(gaussian, evidence)
+                for gaussian in (Gaussian.of(known), fit.gaussian)
+            )
+            if np.abs(fit.gaussian.parameters - known)[2:].max() <= _FURTHEST * ratio:
+                left = float(np.clip(then / now, 0.0, 1.0)) if now > 0.0 else 0.0
+                found.append(_geometric(name, fit, known, ratio, noise_left + left * max(before - noise_left, 0.0)))
+        return found
+
+    def by_mask(self, noise):
+        """Without the pixels that are unlike the rest, if they are a patch and the rest agrees."""
+        left = np.mean(((self.seen - self.shown) / self.unit) ** 2, axis=1)
+        patch = patch_of(left, self.chosen, noise)
+        return None if patch is None else _Cause("mask", patch.rest, _of_patch(patch))
+
+    def by_response(self):
+        """Another response, as far as the HSI's signals tell it, gains and offsets too."""
+        pixels = np.asarray(self.problem.hsi[self.chosen], dtype=np.float64)
+        white = (pixels - pixels.mean(axis=0)) / self.sigma_hsi
+        values, vectors = np.linalg.eigh(white.T @ white)
+        n = len(white)
+        signals = vectors[:, values > 1.05 * (np.sqrt(n) + np.sqrt(len(values))) ** 2][:, -n // 10 :]
+        if not signals.shape[1]:
+            return None
+        U = np.linalg.qr(white @ signals)[0]
+        about = self.seen - self.seen.mean(axis=0)
+        left = self.energy(about - U @ (U.T @ about)) * n / max(n - U.shape[1] - 1, 1)
+        return _Cause("response", left, "the response is not that of the MSI")
+
+
+def _comparable(problem):
+    """The HSI's pixels, without its border, that have data and are blurred from data alone."""
+    P1, P2 = problem.degradation.P1, problem.degradation.P2
+    chosen = np.zeros(problem.hsi.shape[:2], bool)
+    rows, columns = problem.hsi.shape[:2]
+    top, left = min(2, rows // 8), min(2, columns // 8)
+    chosen[top : rows - top, left : columns - left] = True
+    if problem.hsi_valid is not None:
+        chosen &= problem.hsi_valid[:, :, problem.hsi_valid.any(axis=(0, 1))].all(axis=2)
+    if problem.msi_valid is not None:
+        missing = ~problem.msi_valid[:, :, problem.msi_valid.any(axis=(0, 1))].all(axis=2)
+        chosen &= (abs(P1) @ missing.astype(np.float64) @ abs(P2).T) == 0.0
+    return chosen
+
+
+def _geometric(name, fit, known, ratio, after):
+    """A shift or a width as a cause: what it should cost, if it is beyond chance."""
+    changes = fit.gaussian.parameters - known
+    errors = np.sqrt(np.maximum(np.diag(fit.covariance), 0.0))
+    if name == "shift":
+        words = f"the HSI lies {directions(changes[2], changes[3])} of where the blur puts it"
+        parts, price = changes[2:] / ratio, _OF_SHIFT
+        certain = np.abs(changes[2:]) > _RARE * errors[2:]
+    else:
+        (rows, columns), was = fit.gaussian.sigma, np.exp(known[:2])
+        words = f"the blur has σ {rows:.2f} by {columns:.2f} MSI pixels rather than {was[0]:.2f} by {was[1]:.2f}"
+        parts, price = changes[:2] / np.log(2.0) / np.sqrt(2.0), _OF_WIDTH
+        certain = np.abs(changes[:2]) > _RARE * errors[:2]
+    return _Cause(name, after, words, price * float(np.linalg.norm(parts * certain)))

@@ -1,0 +1,140 @@
+"""Blur, shift and response from the images alone, and the verdict: right numbers, honest errors, the right cause."""
+
+import numpy as np
+import pytest
+
+import fastccpd
+from fastccpd import Degradation, Problem
+from fastccpd.estimation import estimate_blur, estimate_degradation, estimate_response, verdict_of
+from fastccpd.imaging import add_noise, degrade, gaussian, landsat, metrics, scenes
+
+SHAPE, RATIO = (96, 80, 40), 4
+SCENE = scenes.synthetic(SHAPE, materials=6).cube
+
+
+def operators(sigma=1.7, shift=(0.0, 0.0)):
+    phase = (1.5 + shift[0], 1.5 + shift[1])
+    blur = gaussian(SHAPE[:2], RATIO, sigma=sigma, phase=phase, boundary="reflect", coarse=(24, 20))
+    return Degradation(*blur, landsat(SHAPE[2]))
+
+
+def pair(snr=30.0, rng=0, **blur):
+    generator = np.random.default_rng(rng)
+    return [add_noise(image, snr, generator) for image in degrade(SCENE, operators(**blur))]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_width_and_shift_are_found_within_their_errors(known):
+    deviations = []
+    for seed in range(8):
+        hsi, msi = pair(rng=seed, sigma=(1.5, 2.0), shift=(0.7, -1.1))
+        found = estimate_blur(hsi, msi, RATIO, landsat(SHAPE[2]) if known else None)
+        np.testing.assert_allclose(found.sigma, (1.5, 2.0), rtol=0.15)
+        np.testing.assert_allclose(found.shift, (0.7, -1.1), atol=0.2)
+        deviations += list(np.subtract(found.sigma, (1.5, 2.0)) / found.sigma_errors)
+        deviations += list(np.subtract(found.shift, (0.7, -1.1)) / found.shift_errors)
+    assert np.mean(np.abs(deviations) < 2.0) >= 0.85
+
+
+def test_more_noise_means_larger_errors_and_no_bias():
+    low, high = (
+        [estimate_blur(*pair(snr, seed), RATIO, landsat(SHAPE[2])) for seed in range(6)] for snr in (15.0, 35.0)
+    )
+    assert np.median([f.sigma_errors for f in low]) > 3.0 * np.median([f.sigma_errors for f in high])
+    assert np.median([f.sigma for f in low]) == pytest.approx(1.7, rel=0.1)
+
+
+def test_what_is_given_is_kept():
+    found = estimate_blur(*pair(), RATIO, sigma=1.7, shift=(0.0, 0.0))
+    np.testing.assert_allclose((*found.sigma, *found.shift), (1.7, 1.7, 0.0, 0.0), atol=1e-12)
+    assert found.sigma_errors == (0.0, 0.0)
+
+
+def test_a_box_is_no_gaussian_and_the_free_profile_is_nearer_to_it():
+    box = np.kron(np.eye(24), np.full((1, 4), 0.25)), np.kron(np.eye(20), np.full((1, 4), 0.25))
+    hsi, msi = degrade(SCENE, Degradation(*box, landsat(SHAPE[2])))
+    found = estimate_blur(hsi, msi, RATIO, landsat(SHAPE[2]), profile=True)
+    near = [np.abs(P.toarray()[5:-5] - true[5:-5]).sum() for P, true in zip(found.operators(SHAPE[:2], (24, 20)), box)]
+    plain = gaussian(SHAPE[:2], RATIO, sigma=found.sigma, phase=found.phase, boundary="reflect", coarse=(24, 20))
+    assert sum(near) < sum(np.abs(P.toarray()[5:-5] - true[5:-5]).sum() for P, true in zip(plain, box))
+
+
+def test_the_response_explains_the_scene_with_gain_and_offset():
+    hsi, msi = degrade(SCENE, operators())
+    found = estimate_response(hsi, 2.0 * msi + 0.3, operators().P1, operators().P2, offset=True)
+    shown = SCENE @ found.PM.toarray().T + found.offsets
+    assert np.abs(shown - 2.0 * msi - 0.3).max() < 0.05
+    assert found.PM.min() >= 0.0
+
+
+def test_a_fusion_with_an_estimated_blur_is_as_good_as_with_the_true_one():
+    hsi, msi = pair(shift=(0.6, -0.4))
+    found = estimate_degradation(hsi, msi, RATIO, PM=landsat(SHAPE[2])).degradation
+    given, blind = (fastccpd.fuse(hsi, msi, each) for each in (operators(shift=(0.6, -0.4)), found))
+    assert metrics.rsnr(blind.sri, SCENE) > metrics.rsnr(given.sri, SCENE) - 0.3
+
+
+def test_fuse_estimates_the_operators_that_nobody_gives():
+    blind = fastccpd.fuse(*pair(shift=(0.6, -0.4)))
+    assert blind.stages["degradation"].blur.shift == pytest.approx((0.6, -0.4), abs=0.2)
+    assert blind.provenance["estimated"]["sigma"]
+
+
+def test_images_too_small_to_tell_are_refused_in_one_sentence():
+    with pytest.raises(ValueError, match="pixels lie inside and have data in both images; at least 25 are needed"):
+        estimate_degradation(np.ones((3, 3, 8)), np.ones((12, 12, 2)), 4)
+    with pytest.raises(ValueError, match="msi: 12 rows, but 5 times the HSI's 3 are 15"):
+        estimate_degradation(np.ones((3, 3, 8)), np.ones((12, 12, 2)), 5)
+
+
+def clouded(msi):
+    cloudy = msi.copy()
+    cloudy[20:60, 20:58] = 0.1 * cloudy[20:60, 20:58] + 1.2 * msi.max()
+    return cloudy
+
+
+@pytest.mark.parametrize(
+    ("cause", "spoil"),
+    [
+        ("scale", lambda hsi, msi: (hsi, 1e4 * msi, operators())),
+        ("scale", lambda hsi, msi: (hsi, msi + 0.3, operators())),
+        ("shift", lambda hsi, msi: (hsi, msi, operators(shift=(2.0, -2.0)))),
+        ("blur", lambda hsi, msi: (hsi, msi, operators(sigma=3.4))),
+        ("mask", lambda hsi, msi: (hsi, clouded(msi), operators())),
+    ],
+)
+def test_what_is_wrong_is_called_by_its_name(cause, spoil):
+    verdict = verdict_of(Problem(*spoil(*pair())))
+    assert verdict.disagrees
+    assert verdict.cause == cause
+    assert verdict.advice
+
+
+def test_clean_pairs_raise_no_alarm():
+    for seed in range(10):
+        assert not verdict_of(Problem(*pair(25.0, seed), operators())).disagrees
+
+
+@pytest.mark.parametrize(
+    ("cloud", "cause"),
+    [
+        ((slice(0, 100), slice(0, 150)), "mask"),  # far from the middle
+        ((slice(140, 250), slice(60, 180)), "mask"),  # over the middle
+        ((slice(0, 0), slice(0, 0)), None),
+    ],
+)
+def test_a_cloud_anywhere_in_a_wide_scene_is_seen(cloud, cause):
+    shape = 360, 240
+    wide = scenes.synthetic((*shape, 36), rng=4).cube
+    blur = gaussian(shape, RATIO, sigma=1.7, phase=1.5, boundary="reflect")
+    degradation = Degradation(*blur, landsat(36))
+    hsi, msi = (add_noise(image, 30.0, seed) for seed, image in enumerate(degrade(wide, degradation)))
+    msi[cloud] = 1.2 * msi.max()
+    verdict = verdict_of(Problem(hsi, msi, degradation))
+    assert (verdict.cause if verdict.disagrees else None) == cause
+
+
+def test_uncertainty_grows_with_model_error():
+    hsi, msi = pair()
+    right, wrong = (fastccpd.fuse(hsi, factor * msi, operators()) for factor in (1.0, 1.3))
+    assert wrong.uncertainty.mean() > 2.0 * right.uncertainty.mean()

@@ -1,0 +1,202 @@
+"""The path of ranks and the risk that chooses among them."""
+
+import numpy as np
+import pytest
+from scenery import rsnr, small_case
+
+from fastccpd import Problem
+from fastccpd.estimation import fit_rank_path, image_risk, noise_of, ranks_for, signal_basis
+from fastccpd.estimation.chain import Chain, hopeless
+from fastccpd.estimation.rank_path import RANKS, effective_rank
+from fastccpd.model.result import Status
+from fastccpd.solver import CoupledCPD, Options, minimize
+from fastccpd.solver.starts import given_start
+
+NOISE = 0.05
+
+
+def pieces(rank=3, noise=NOISE, shape=(32, 28, 30)):
+    """(scene, problem, objective by rank, risk by objective and x)."""
+    scene, hsi, msi, degradation = small_case(shape, rank=rank, noise=noise)
+    problem = Problem(hsi, msi, degradation)
+    sigmas = np.full(hsi.shape[2], max(noise, 1e-4)), np.full(msi.shape[2], max(noise, 1e-4))
+
+    def objective_of(rank):
+        return CoupledCPD.of_problem(problem, rank)
+
+    return scene, problem, objective_of, lambda objective, x: image_risk(objective, x, sigmas).total
+
+
+def test_the_rank_of_a_scene_is_found_in_its_noise():
+    for rank, found in ((3, {3}), (7, {7, 10})):
+        scene, problem, objective_of, risk_of = pieces(rank)
+        path, x = fit_rank_path(problem, objective_of, risk_of, rng=np.random.default_rng(0))
+        assert path.rank in found
+        assert path.rank == x.shape[1]
+        assert path.ranks == RANKS[: len(path.ranks)]
+        assert path.risk == path.risks[path.ranks.index(path.rank)] == min(path.risks)
+        assert not path.at_end
+        assert path.status.converged
+        estimate = objective_of(path.rank).factors(x).render()
+        assert -10.0 * np.log10(path.risk) == pytest.approx(rsnr(estimate, scene), abs=6.0)
+
+
+def test_the_variance_is_that_of_refits_to_other_noise():
+    """Of the true rank, from the truth, where a fit is nearly linear in the noise."""
+    scene, hsi, msi, degradation = small_case((32, 28, 30), rank=3, noise=0.0)
+    sigma, rng, images, found = 0.02, np.random.default_rng(5), (hsi, msi), []
+    sigmas = [np.full(image.shape[2], sigma) for image in images]
+    clean = minimize(
+        CoupledCPD.of_problem(Problem(*images, degradation), 3, "identity"),
+        np.vstack(factors_of(scene, 3)),
+        Options(ftol=1e-10),
+    ).x
+    for _ in range(6):
+        noisy = [image + sigma * rng.standard_normal(image.shape) for image in images]
+        objective = CoupledCPD.of_problem(Problem(*noisy, degradation), 3, "identity")
+        x = minimize(objective, clean, Options(ftol=1e-8)).x
+        found.append(np.sum((objective.factors(x).render() - scene) ** 2) / np.sum(scene**2))
+        risk = image_risk(objective, x, sigmas, seed=1)
+    assert np.mean(found) / risk.variance == pytest.approx(1.0, abs=0.4)
+    parameters = (sum(scene.shape) - 2) * 3
+    assert 0.8 * parameters < risk.degrees_of_freedom < 1.2 * parameters
+    assert sum(risk.bias) < 0.5 * risk.variance
+
+
+def factors_of(scene, rank, seed=0):
+    """The factors that `scenery.low_rank_scene` made it of."""
+    rng = np.random.default_rng(seed)
+    return [rng.random((n, rank)) for n in scene.shape]
+
+
+def test_what_a_model_lacks_is_bias_and_what_it_has_too_much_is_variance():
+    _, _, objective_of, _ = pieces(rank=7)
+    sigmas = np.full(30, NOISE), np.full(5, NOISE)
+    risks = {}
+    for rank in (3, 7, 20):
+        objective = objective_of(rank)
+        x = minimize(objective, np.random.default_rng(0).random(objective.shape)).x
+        risks[rank] = image_risk(objective, x, sigmas)
+    assert sum(risks[3].bias) > 3.0 * sum(risks[7].bias)
+    assert risks[20].variance > 3.0 * risks[7].variance
+    assert risks[7].total == min(risk.total for risk in risks.values())
+
+
+def test_a_risk_in_a_basis_counts_the_noise_within_it():
+    _, problem, _, _ = pieces(rank=3)
+    noise = noise_of(problem)
+    E = signal_basis(noise, 5)
+    risks = []
+    for basis in (None, E):
+        objective = CoupledCPD.of_problem(problem, 3, basis=basis)
+        x = minimize(objective, np.random.default_rng(0).random(objective.shape)).x
+        risks.append(image_risk(objective, x, (noise.hsi, noise.msi)))
+    assert risks[1].variance < risks[0].variance
+    assert risks[1].degrees_of_freedom < risks[0].degrees_of_freedom
+
+
+def test_gaps_have_no_noise():
+    _, problem, _, _ = pieces(rank=3)
+    valid = np.ones(problem.msi.shape[:2], bool)
+    valid[:8] = False
+    gappy = Problem(problem.hsi, problem.msi, problem.degradation, msi_valid=valid)
+    sigmas = np.full(30, NOISE), np.full(5, NOISE)
+    objective = CoupledCPD.of_problem(gappy, 3)
+    x = minimize(objective, np.random.default_rng(0).random(objective.shape)).x
+    risk = image_risk(objective, x, sigmas)
+    assert 0.0 < risk.total < 0.02
+    assert sum(risk.bias) < 0.1 * risk.total
+
+
+def test_a_path_goes_on_from_a_given_start_and_ends_when_it_is_told():
+    _, problem, objective_of, risk_of = pieces(rank=7)
+    objective = objective_of(4)
+    x = minimize(objective, np.random.default_rng(0).random(objective.shape)).x
+    start = given_start(objective.factors(x), problem, 4, "square", 1.0)
+    rng = np.random.default_rng(0)
+    path, _ = fit_rank_path(problem, objective_of, risk_of, rng=rng, start=start)
+    assert path.ranks[:3] == (4, 5, 7)
+    assert path.rank in path.ranks
+    seen = []
+    chain = Chain("rank", lambda state: seen.append(state.n_iter) or len(seen) == 30)
+    halted, x = fit_rank_path(problem, objective_of, risk_of, rng=rng, chain=chain)
+    assert halted.status is Status.CALLBACK
+    assert seen == list(range(30))
+    assert x.shape[1] == halted.rank <= 7
+    late, _ = fit_rank_path(problem, objective_of, risk_of, rng=rng, chain=Chain("rank", None, 0.0))
+    assert (late.status, late.ranks) == (Status.TIME_LIMIT, (3,))
+
+
+def test_without_noise_the_path_goes_to_its_end():
+    rng = np.random.default_rng(0)
+    scene = rng.random((32, 28, 30))  # of no low rank at all
+    _, hsi, msi, degradation = small_case(scene.shape)
+    P1, P2, PM = degradation.P1, degradation.P2, degradation.PM
+    hsi, msi = np.einsum("ai,ijk,bj->abk", P1.toarray(), scene, P2.toarray(), optimize=True), scene @ PM.toarray().T
+    problem = Problem(hsi, msi, degradation)
+    sigmas = np.full(30, 1e-6), np.full(5, 1e-6)
+    path, _ = fit_rank_path(
+        problem,
+        lambda rank: CoupledCPD.of_problem(problem, rank),
+        lambda objective, x: sum(image_risk(objective, x, sigmas).bias),
+        rng=rng,
+        options=Options(max_iter=20),
+    )
+    assert path.at_end
+    assert path.rank == path.ranks[-1] == ranks_for(hsi.shape, msi.shape)[-1]
+
+
+@pytest.mark.parametrize(
+    ("hsi", "msi", "ranks"),
+    [
+        ((20, 21, 204), (80, 84, 6), RANKS[:11]),
+        ((256, 256, 200), (1024, 1024, 8), RANKS),
+        ((1, 1, 1), (1, 1, 1), (1,)),
+        ((2, 2, 8), (8, 8, 3), (3,)),
+    ],
+)
+def test_ranks_leave_data_enough_for_their_parameters(hsi, msi, ranks):
+    assert ranks_for(hsi, msi) == ranks
+
+
+def test_terms_that_are_nothing_do_not_count():
+    _, _, objective_of, _ = pieces()
+    factors = objective_of(4).factors(np.random.default_rng(0).random((90, 4)))
+    assert effective_rank(factors) == 4
+    factors.C[:, 1] *= 1e-5
+    assert effective_rank(factors) == 3
+
+
+def test_the_basis_has_the_spectra_above_the_noise():
+    scene, *images = small_case((32, 28, 30), rank=4, noise=0.01)
+    noise = noise_of(Problem(*images))
+    E = signal_basis(noise)
+    assert E.shape == (30, 4)
+    np.testing.assert_allclose(E.T @ E, np.eye(4), atol=1e-12)
+    inside = scene @ E @ E.T
+    assert np.sum((scene - inside) ** 2) < 1e-4 * np.sum(scene**2)
+    assert signal_basis(noise, 7).shape == (30, 7)
+    with pytest.raises(ValueError, match="count: got 31; a whole number of at least 1 and at most 30 is needed"):
+        signal_basis(noise, 31)
+
+
+def test_a_fit_is_given_up_where_its_gain_would_not_lead_to_the_cost_that_is_needed():
+    fast, slow = [100.0 * 0.5**n for n in range(30)], [100.0 * 0.99**n for n in range(30)]
+    assert not any(hopeless(fast[: n + 1], 1e-6) for n in range(30))
+    assert not any(hopeless(slow[: n + 1], 1.0) for n in range(10)), "ten iterations are too few to say"
+    assert hopeless(slow, 1.0)
+    assert not hopeless(slow, 60.0)
+    assert hopeless(slow, -1.0)
+    assert not hopeless([2.0] * 20, 3.0), "it is there"
+
+
+def test_a_path_that_needs_what_it_cannot_reach_ends_each_fit_early_and_is_not_halted():
+    _, problem, objective_of, risk_of = pieces(rank=7)
+
+    def path(**needed):
+        return fit_rank_path(problem, objective_of, risk_of, rng=np.random.default_rng(0), ranks=(3,), **needed)
+
+    (whole, _), (given_up, x) = path(), path(needed=lambda rank: 1e-12)
+    assert given_up.status.goes_on_to_next_start
+    assert x.shape[1] == 3
+    assert len(given_up.trace) < len(whole.trace)
