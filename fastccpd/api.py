@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from . import formats, methods
-from .estimation import MapDecomposer
-from .fusion import checked_request, generator_of, method_of, run
+from .estimation import MapDecomposer, estimate_degradation
+from .fusion import checked_request, generator_of, method_of, run, with_verdict
 from .model import saving
-from .model.checks import as_choice, as_count
+from .model.checks import as_choice, as_count, as_cube
 from .model.degradation import Degradation
 from .model.problem import Problem
 from .model.result import FailedFusion, FusionResult
@@ -27,10 +27,11 @@ from .workers import Crew, worker_count
 def fuse(
     hsi: ArrayLike,
     msi: ArrayLike,
-    degradation: Degradation,
+    degradation: Degradation | None = None,
     *,
+    ratio: int | None = None,
     method: str | methods.Method = methods.DEFAULT,
-    rank: int | tuple[int, ...] | None = None,
+    rank: int | str | tuple[int, ...] | None = None,
     starts: int = 1,
     combine: str = "best",
     init: Any = None,
@@ -53,8 +54,12 @@ def fuse(
         Many bands, coarse pixels. Any real dtype and layout; never modified.
     msi : (I, J, K_M) array
         Few bands, fine pixels.
-    degradation : Degradation
-        How the two arise from the scene.
+    degradation : Degradation, optional
+        How the two arise from the scene. None: blur, shift and response are estimated from the images
+        (`fastccpd.estimation.estimate_degradation`); the result has them as `degradation` and, with their standard
+        errors, as `stages["degradation"]`.
+    ratio : int, optional
+        MSI pixels per HSI pixel, in each direction, where the operators are estimated. None: by the sizes.
     method : str or Method
         One of `fastccpd.methods.names()`, or a method object with its options set.
     rank, max_iter : int, optional
@@ -115,8 +120,28 @@ def fuse(
         raise TypeError(f"callback: got {type(callback).__name__}; a callable is needed")
     generator, seed = generator_of(rng)
     with _threads(threads):
+        estimated = None
+        if degradation is None:
+            estimated = _estimated(hsi, msi, ratio, request.method, hsi_valid, msi_valid)
+            degradation = estimated.degradation
+        elif ratio is not None:
+            raise ValueError("ratio: is given beside degradation, which says it already; leave one of them out")
         problem = Problem(hsi, msi, degradation, check_finite, hsi_valid, msi_valid)
-        return run(request, problem, generator.spawn(request.starts), seed, callback)
+        return run(request, problem, generator.spawn(request.starts), seed, callback, estimated)
+
+
+def _estimated(hsi, msi, ratio, method, hsi_valid, msi_valid):
+    """The operators that the images show, periodic for the methods that need it."""
+    (rows, columns, _), fine = (as_cube(image, name).shape for image, name in ((hsi, "hsi"), (msi, "msi")))
+    if ratio is None:
+        ratio = max(fine[0] // rows, 1)
+        if (fine[0], fine[1]) != (ratio * rows, ratio * columns):
+            raise ValueError(
+                f"msi: its {fine[0]} rows and {fine[1]} columns are not one whole number of times the HSI's {rows} and "
+                f"{columns}; give images of the same ground, or degradation"
+            )
+    boundary = "periodic" if method.needs_periodic_blur else None
+    return estimate_degradation(hsi, msi, ratio, boundary=boundary, hsi_valid=hsi_valid, msi_valid=msi_valid)
 
 
 def fuse_many(
@@ -290,7 +315,7 @@ def memory_needed(
     msi: Any,
     *,
     method: str | methods.Method = methods.DEFAULT,
-    rank: int | tuple[int, ...] | None = None,
+    rank: int | str | tuple[int, ...] | None = None,
     dtype: DTypeLike | None = None,
     **options: Any,
 ) -> int:
@@ -314,7 +339,8 @@ def memory_needed(
         dtype = np.float32 if given and all(d in (np.float16, np.float32) for d in given) else np.float64
     dtype = np.dtype(dtype)
     copied = (image.size for image in (hsi, msi) if hasattr(image, "dtype") and not _is_ready(image, dtype))
-    return method_of(method, options, rank=rank).memory_needed(*shapes, dtype) + sum(copied) * dtype.itemsize
+    needed = with_verdict(method_of(method, options, rank=rank).memory_needed(*shapes, dtype), *shapes)
+    return needed + sum(copied) * dtype.itemsize
 
 
 def _is_ready(image, dtype):

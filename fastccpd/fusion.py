@@ -10,10 +10,16 @@ import numpy as np
 
 from . import machine, methods
 from .blas import one_blas_thread
+from .estimation import DegradationEstimate, verdict_of
+from .estimation.fit import shown_cost
+from .estimation.noise import of_few_bands
+from .estimation.verdict import memory_of_verdict
 from .model.checks import as_choice, as_count, as_number, is_finite
+from .model.empty_bands import known_bands
 from .model.problem import Maps
 from .model.result import FusionResult, Status, Trace
-from .solver.regularisers import Regulariser, as_regularisers
+from .model.verdict import Grade, Verdict
+from .solver.regularisers import InKnownBands, Regulariser, as_regularisers
 
 # The generators of all starts are made before the first begins, which for so many takes a twentieth of a second.
 _MOST_STARTS = 1000
@@ -60,32 +66,42 @@ def checked_request(
     return Request(chosen, starts, init, time_limit, as_choice(combine, "combine", ("best", "mean")), regularisers)
 
 
-def run(request, problem, generators, seed, callback=None):
-    """The best result of one run for each generator, or with the mean of their images."""
+def run(request, problem, generators, seed, callback=None, estimated: DegradationEstimate | None = None, shared=None):
+    """The best result of one run for each generator, or with the mean of their images; the verdict on the pair.
+
+    `estimated` is where the problem's operators come from, if nobody gave them; `shared` is what was found from the
+    whole of a scene of which this is a part, for a method that `shares`.
+    """
     chosen = request.method
+    # A part of a scene shares the spectra of the whole, which has data of every band.
+    bands = known_bands(problem) if shared is None else None
+    fitted = problem if bands is None else bands.problem
     for name in ("hsi_valid", "msi_valid"):
-        if getattr(problem, name) is not None and not chosen.takes_gaps:
+        if getattr(fitted, name) is not None and not chosen.takes_gaps:
             able = ", ".join(other for other in methods.names() if methods.get(other).takes_gaps)
             raise TypeError(f"{name}: {chosen.name!r} cannot leave data out; {able} can")
-    _check_memory(chosen, problem)
+    known = {} if shared is None else {"shared": shared}
+    _check_memory(chosen, problem, known)
     _check_rank(chosen, problem.sri_shape)
     began = time.perf_counter()
 
     def left():
         return None if request.time_limit is None else max(0.0, request.time_limit - (time.perf_counter() - began))
 
-    extra = {"init": request.init} if chosen.takes_init else {}
-    extra |= {"regularisers": request.regularisers} if chosen.takes_regularisers else {}
+    extra = _with_bands_left_out(request, bands)
     solutions, costs = [], []
+    verdict = Verdict(Grade.UNKNOWN, details="the images are not finite")
     with one_blas_thread() if chosen.same_bytes_on_any_threads else nullcontext():
         if is_finite(problem.hsi) and is_finite(problem.msi):
-            prepared = chosen.prepare(problem, callback=callback, time_limit=left())
+            verdict = verdict_of(fitted)
+            prepared = chosen.prepare(fitted, callback=callback, time_limit=left(), **known)
         else:
             prepared, generators = None, ()
         for rng in generators:
             solution = chosen.solve(prepared, rng=rng, callback=callback, time_limit=left(), **extra)
             costs.append(solution.cost)
-            solutions.append(_judged(solution))
+            solution = _judged(solution, chosen, fitted)
+            solutions.append(solution if bands is None else _with_all_bands(solution, bands, problem))
             if request.combine == "best":
                 solutions = [_best(solutions)]
             # Maps are the same for every start.
@@ -93,6 +109,11 @@ def run(request, problem, generators, seed, callback=None):
                 break
     solutions = [solution for solution in solutions if solution.shown != "maps"] or solutions
     best = _best(solutions) if solutions else _nothing(problem)
+    provenance = _provenance(request, problem, numba.get_num_threads())
+    stages = best.stages
+    if estimated is not None:
+        provenance["estimated"] = estimated.figures()
+        stages = {"degradation": estimated, **stages}
     result = FusionResult(
         status=best.status,
         cost=best.cost,
@@ -102,42 +123,106 @@ def run(request, problem, generators, seed, callback=None):
         method=chosen.name,
         options=chosen.options(),
         seed=seed,
-        provenance=_provenance(request, problem, numba.get_num_threads()),
+        provenance=provenance,
         dtype=problem.dtype,
         known_factors=best.factors,
         image=best.image,
         start_costs=tuple(costs) or (best.cost,),
         maps=best.maps,
-        uncertainty=best.uncertainty,
+        uncertainty=_with_model_error(best.uncertainty, problem, verdict),
         effective_rank=best.effective_rank,
         noise=best.noise,
         shown=best.shown,
-        stages=best.stages,
+        stages=stages,
         degradation=problem.degradation,
+        verdict=verdict,
         decomposer=best.decomposer,
     )
     usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE]
     return _averaged(result, usable) if request.combine == "mean" and len(usable) > 1 else result
 
 
+def _with_bands_left_out(request, bands):
+    """What a method takes beside the problem, without the bands that the HSI has no data of."""
+    init, regularisers = request.init, request.regularisers
+    if bands is not None:
+        regularisers = tuple(InKnownBands(regulariser, bands.weights) for regulariser in regularisers)
+        init = _start_in_bands(init, bands.known)
+    taken = {"init": init} if request.method.takes_init else {}
+    return taken | ({"regularisers": regularisers} if request.method.takes_regularisers else {})
+
+
+def _start_in_bands(init, known):
+    """The caller's factors in the known bands; what is not three factors is left for the method to refuse."""
+    try:
+        A, B, C = init
+        return (A, B, np.asarray(C)[known]) if np.shape(C)[:1] == known.shape else (A, B, C)
+    except (TypeError, ValueError):
+        return init
+
+
+def _with_all_bands(solution, bands, problem):
+    """A solution found without the bands that have no data, of the whole scene; noise and subspace stay as found."""
+    ways = {"factors": bands.whole_factors, "maps": bands.whole_maps, "image": bands.whole_image}
+    parts = {name: way(part) for name, way in ways.items() if (part := getattr(solution, name)) is not None}
+    if solution.noise is not None:
+        msi = solution.noise[1] if bands.seen.all() else of_few_bands(problem.msi, problem.msi_valid)
+        msi[bands.seen] = solution.noise[1]
+        parts["noise"] = bands.weights @ solution.noise[0], msi
+    if solution.decomposer is not None:
+        maps = bands.whole_maps(solution.decomposer.maps)
+        parts["decomposer"] = replace(solution.decomposer, maps=maps, degradation=problem.degradation)
+    stages = dict(solution.stages)
+    fit, found = stages.get("tv-maps"), stages.get("decomposition")
+    if fit is not None:
+        spectrum = fit.expected_spectrum
+        spectrum = None if spectrum is None else bands.weights @ spectrum
+        stages["tv-maps"] = replace(fit, S=bands.weights @ fit.S, expected_spectrum=spectrum)
+    if found is not None:
+        stages["decomposition"] = replace(found, factors=bands.whole_factors(found.factors))
+    return replace(solution, stages=stages, **parts)
+
+
+def _with_model_error(uncertainty, problem, verdict):
+    """The expected error with what the images disagree about, which no method can put in its right place."""
+    if uncertainty is None or verdict.grade not in (Grade.MODEL_ERROR, Grade.DISAGREE):
+        return uncertainty
+    size = float(np.sqrt(np.mean(np.square(problem.hsi, dtype=np.float64))))
+    return np.hypot(uncertainty, min(verdict.beyond, 1.0) * size)
+
+
 def _best(solutions):
-    """The one of lowest cost among those that are finite, if any is; the first of equal ones.
+    """The one of lowest risk, or cost, among those that are finite, if any is; the first of equal ones.
 
     Factors are shown only where their risk is lower than that of the maps, so they come before a start that shows maps.
     """
     usable = [solution for solution in solutions if solution.status is not Status.NOT_FINITE] or solutions
     by_risk = [solution for solution in usable if solution.shown != "maps"] or usable
-    return min(by_risk, key=lambda solution: solution.cost)
+    return min(by_risk, key=lambda solution: solution.cost if solution.risk is None else solution.risk)
 
 
-def _judged(solution):
-    """`solution`; not finite in any of its parts, it has no other status."""
+def _judged(solution, method, problem):
+    """`solution`; not finite in any of its parts, or worse than a dark image, it has no other status."""
     parts = [solution.image, *(solution.factors or ())]
     if solution.maps is not None:
         parts += [solution.maps.Z, solution.maps.S]
-    if np.isfinite(solution.cost) and all(is_finite(part) for part in parts if part is not None):
-        return solution
-    return replace(solution, status=Status.NOT_FINITE)
+    if not (np.isfinite(solution.cost) and all(is_finite(part) for part in parts if part is not None)):
+        return replace(solution, status=Status.NOT_FINITE)
+    if solution.status.converged and _is_worse_than_dark(solution, method, problem):
+        return replace(solution, status=Status.WORSE_THAN_DARK)
+    return solution
+
+
+def _is_worse_than_dark(solution, method, problem):
+    """Whether an image of zeros has a lower cost: by the method's own, and if so by that of the image it shows."""
+    energies = [np.einsum("ijk,ijk->", image, image, dtype=np.float64) for image in (problem.hsi, problem.msi)]
+    if solution.cost <= 0.5 * np.dot(getattr(method, "weights", (1.0, 1.0)), energies):
+        return False
+    image = solution.image
+    if image is None:
+        image = solution.factors.render() if solution.maps is None else solution.maps
+    with np.errstate(over="ignore", invalid="ignore"):
+        return not shown_cost(problem, image) <= 0.5 * sum(energies)
 
 
 def _nothing(problem):
@@ -182,14 +267,21 @@ def generator_of(rng):
     return np.random.default_rng(seed), seed
 
 
-def _check_memory(method, problem):
+def with_verdict(needed, hsi_shape, msi_shape):
+    """Bytes of a run: those of the method, or those of the verdict before it."""
+    return max(needed, memory_of_verdict(hsi_shape, msi_shape))
+
+
+def _check_memory(method, problem, known):
     of_images = problem.hsi.shape, problem.msi.shape, problem.dtype
-    needed, available = method.memory_needed(*of_images), machine.available_memory()
+    own = method.memory_needed(*of_images, **known)
+    needed = with_verdict(own, *of_images[:2])
+    available = machine.available_memory()
     if available is None or needed <= available:
         return
     large, smaller = method.memory_is_for, "scene"
     rank = getattr(method, "rank", None)
-    if isinstance(rank, int) and replace(method, rank=1).memory_needed(*of_images) < 0.5 * needed:
+    if isinstance(rank, int) and replace(method, rank=1).memory_needed(*of_images) < 0.5 * own:
         large, smaller = f"the rank of {rank}", "rank"
     raise MemoryError(
         f"{method.name!r} with these options needs about {needed / 1e9:.1f} GB beside the images, most of it for "
@@ -200,10 +292,10 @@ def _check_memory(method, problem):
 def _check_rank(method, shape):
     """Refuse a rank above that of every scene of this shape; a method's own default is always taken."""
     rank, default = (getattr(options, "rank", None) for options in (method, type(method)))
-    if not (isinstance(rank, int) and isinstance(default, int)):
+    if not isinstance(rank, int) or isinstance(default, tuple):
         return
     I, J, K = shape
-    most = max(default, min(I * J, I * K, J * K))
+    most = max(default if isinstance(default, int) else 1, min(I * J, I * K, J * K))
     if rank > most:
         raise ValueError(f"rank: got {rank}; at most {most} is needed, for no scene of {I}×{J}×{K} has a higher one")
 

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import ClassVar, cast
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..estimation import Noise, fit_rank_path, image_risk, noise_of, ranks_for, signal_basis
+from ..estimation.chain import Chain
+from ..estimation.rank_path import effective_rank
 from ..kernels.block_cholesky import triangle
 from ..kernels.mttkrp import blocks_for
 from ..kernels.simd import padded
@@ -29,8 +32,12 @@ class CoupledNLS(Compiled, Rules):
 
     Parameters
     ----------
-    rank : int
-        The number R of rank-one terms.
+    rank : int or "auto"
+        The number R of rank-one terms. "auto" goes along a path of ranks, each begun where the one before ended, and
+        takes the one of least estimated error; `result.stages["rank"]` says what was tried.
+    compress : int, "auto" or None
+        Fit the HSI in an orthonormal basis of so many of its spectra: less work, less noise. "auto" takes as many as
+        are above the noise, and leaves an HSI with gaps as it is. None: the HSI as it is.
     curvature : {"positive", "gauss-newton"}
         "positive" adds the cheap positive part of the true Hessian, "gauss-newton" (the paper's) does not.
     ridge : float
@@ -47,7 +54,8 @@ class CoupledNLS(Compiled, Rules):
         As of `fastccpd.solver.Rules`.
     """
 
-    rank: int = 30
+    rank: int | str = 30
+    compress: int | str | None = None
     curvature: str = "positive"
     ridge: float = 0.0
     smoothness: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -63,8 +71,10 @@ class CoupledNLS(Compiled, Rules):
     def __post_init__(self):
         super().__post_init__()
         as_choice(self.curvature, "curvature", CURVATURES)
-        for name in ("rank", "subspace_rank"):
-            set_fields(self, **{name: as_count(getattr(self, name), name)})
+        set_fields(self, subspace_rank=as_count(self.subspace_rank, "subspace_rank"))
+        set_fields(self, rank=count_or_auto(self.rank, "rank"))
+        if self.compress is not None:
+            set_fields(self, compress=count_or_auto(self.compress, "compress"))
         for name in ("ridge", "subspace"):
             set_fields(self, **{name: as_number(getattr(self, name), name)})
         weights = _numbers(self.weights, "weights", "two numbers, for HSI and MSI,", 2)
@@ -81,9 +91,24 @@ class CoupledNLS(Compiled, Rules):
         """One of the names of `solver.parametrisation`, or one for each mode."""
         return "identity"
 
+    def prepare(self, problem: Any, *, callback: Callback | None = None, time_limit: float | None = None) -> Any:
+        if isinstance(problem, _Prepared):
+            return problem
+        compress = self.compress if problem.hsi_valid is None or self.compress != "auto" else None
+        if compress is not None and problem.hsi_valid is not None:
+            raise ValueError(
+                f"compress: got {compress} beside hsi_valid, but pixels with gaps have no whole spectra; "
+                "None or 'auto' is needed"
+            )
+        noise = noise_of(problem) if self.rank == "auto" or compress is not None else None
+        if noise is None or compress is None:
+            return _Prepared(problem, noise)
+        count = None if isinstance(compress, str) else as_count(compress, "compress", most=problem.hsi.shape[2])
+        return _Prepared(problem, noise, signal_basis(noise, count))
+
     def solve(
         self,
-        problem: Problem,
+        problem: Any,
         *,
         rng: np.random.Generator,
         callback: Callback | None = None,
@@ -91,16 +116,21 @@ class CoupledNLS(Compiled, Rules):
         init: Iterable[ArrayLike] | None = None,
         regularisers: Sequence[Regulariser] = (),
     ) -> Solution:
-        scale = own_scale(problem)
-        parametrisation = self.parametrisation
+        prepared = self.prepare(problem)
+        problem, scale = prepared.problem, own_scale(prepared.problem)
         priors = (*self._regularisers(problem), *as_regularisers(regularisers))
-        objective = CoupledCPD.of_problem(
-            problem, self.rank, parametrisation, self.curvature, priors, self.weights, scale
-        )
+
+        def objective_of(rank):
+            how = self.parametrisation, self.curvature, priors, self.weights, scale, prepared.basis
+            return CoupledCPD.of_problem(problem, rank, *how)
+
+        if isinstance(self.rank, str):  # "auto"
+            return self._along_ranks(prepared, objective_of, rng, callback, time_limit, init)
+        objective = objective_of(self.rank)
         if init is None:
-            x0 = random_start(problem, self.rank, parametrisation, rng)
+            x0 = random_start(problem, self.rank, self.parametrisation, rng)
         else:
-            x0 = given_start(init, problem, self.rank, parametrisation, scale)
+            x0 = given_start(init, problem, self.rank, self.parametrisation, scale)
         state = minimize(objective, x0, self._solver_options(time_limit), callback)
         trace = Trace(**vars(state.trace))
         trace.cost = [cost * scale**2 for cost in trace.cost]
@@ -110,6 +140,45 @@ class CoupledNLS(Compiled, Rules):
             n_iter=state.n_iter,
             trace=trace,
             factors=objective.factors(state.x),
+        )
+
+    def _along_ranks(self, prepared, objective_of, rng, callback, time_limit, init):
+        """The solution at the rank of least risk, brought to its end from where the path left it."""
+        problem, noise, options = prepared.problem, prepared.noise, self._solver_options(None)
+        start = None
+        if init is not None:
+            factors = tuple(init) if isinstance(init, Iterable) and not isinstance(init, str) else init
+            rank = np.shape(factors[0])[-1] if isinstance(factors, tuple) and factors and np.ndim(factors[0]) else 1
+            start = given_start(factors, problem, max(1, rank), self.parametrisation, own_scale(problem))
+            rng = np.random.default_rng(0)  # a given start is where all begins
+        watching = Chain("decomposition", callback, time_limit)
+        sigmas = noise.hsi_floored, noise.msi_floored
+
+        def risk_of(objective, x):
+            return image_risk(objective, x, sigmas).total
+
+        chain = Chain("rank", callback, time_limit)
+        path, x = fit_rank_path(problem, objective_of, risk_of, rng=rng, options=options, start=start, chain=chain)
+        ended = not path.status.goes_on_to_next_start  # somebody, or the clock, has called a halt
+        if ended or path.at_end:
+            # At the end of the path no noise limits the fit yet: to fit the model's own error more closely would only
+            # move what the images do not see.
+            options = replace(options, max_iter=0)
+        if ended:
+            watching = Chain("decomposition")
+        objective = objective_of(path.rank)
+        state = watching.fit(objective, x, options, objective.scale)
+        factors = objective.factors(state.x)
+        return Solution(
+            status=path.status if options.max_iter == 0 else cast(Status, state.status),
+            cost=watching.trace.cost[-1],
+            n_iter=watching.n_iter,
+            trace=watching.trace,
+            factors=factors,
+            effective_rank=effective_rank(factors),
+            noise=(noise.hsi, noise.msi),
+            risk=path.risk,
+            stages={"noise": noise, "rank": path},
         )
 
     def _regularisers(self, problem: Problem) -> Iterator[Regulariser]:
@@ -125,16 +194,50 @@ class CoupledNLS(Compiled, Rules):
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         n, m = sum(msi_shape[:2]) + hsi_shape[2], sum(hsi_shape) + sum(msi_shape)
-        width = padded(self.rank, dtype)
-        vectors = 16 * n * self.rank  # x, g, p, r, d, their products, the trial point, slopes and diagonals
-        points = 2 * (n * self.rank + (n + 2 * m) * width + 12 * width**2)
-        products = (2 * m + 4 * n) * width + 8 * width**2
+        rank = ranks_for(hsi_shape, msi_shape)[-1] if isinstance(self.rank, str) else self.rank
+        width = padded(rank, dtype)
+        vectors = 16 * n * rank  # x, g, p, r, d, their products, the trial point, slopes and diagonals
+        points = 2 * (n * rank + (n + 2 * m) * width + 12 * width**2)
+        products = (2 * m + 5 * n) * width + 12 * width**2
         partial_sums = sum(blocks_for(shape, width) * (shape[1] + shape[2]) * width for shape in (hsi_shape, msi_shape))
-        blocks = (n + 24) * triangle(self.rank) // 2 + 16 * self.rank**2
+        blocks = (n + 24) * triangle(rank) // 2 + 16 * rank**2
         singles = m * width // 2 if dtype == np.float32 else 0
         # The slab in which norms are summed is gone before the first vector is made.
         slab = min(max(math.prod(hsi_shape), math.prod(msi_shape)), SLAB)
-        return 8 * (points + products + partial_sums + singles + max(vectors + blocks, slab))
+        needed = 8 * (points + products + partial_sums + singles + max(vectors + blocks, slab))
+        if self.rank == "auto" or self.compress is not None:
+            needed += self._memory_of_noise(hsi_shape, msi_shape)
+        if self.rank == "auto":
+            needed += 8 * (6 * n * rank + 4 * rank**2 + 3 * slab)  # the best x so far, and the probe
+        if self.compress is not None:
+            bands = hsi_shape[2] if isinstance(self.compress, str) else min(self.compress, hsi_shape[2])
+            needed += np.dtype(dtype).itemsize * hsi_shape[0] * hsi_shape[1] * bands + 8 * (
+                3 * slab + 4 * bands * width
+            )
+        return needed
+
+    @staticmethod
+    def _memory_of_noise(hsi_shape, msi_shape):
+        """What `noise_of` takes: the HSI's pixels in float64, second differences of the MSI, matrices of bands."""
+        return 8 * (3 * math.prod(hsi_shape) + 6 * math.prod(msi_shape) + 12 * hsi_shape[2] ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A problem, and what of it is found once, whatever the number of starts."""
+
+    problem: Problem
+    noise: Noise | None = None
+    basis: np.ndarray | None = None
+
+
+def count_or_auto(value: Any, name: str) -> int | str:
+    """`value` as a whole number of at least 1, or "auto"."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise TypeError(f"{name}: got {value!r}; a whole number of at least 1 or 'auto' is needed")
+        return value
+    return as_count(value, name)
 
 
 def _numbers(values, name, needed, count):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..estimation.subspace import with_bands_between
+from ..model.empty_bands import bands_between
 from ..model.types import Array, Mask
 
 
@@ -16,4 +16,4 @@ def filled(image: Array, valid: Mask | None) -> Array:
         return image
     counts = valid.sum(axis=(0, 1))
     means = np.sum(image, axis=(0, 1), where=valid) / np.maximum(counts, 1)
-    return np.where(valid, image, with_bands_between(means[:, None], counts > 0)[:, 0])
+    return np.where(valid, image, bands_between(means[:, None], counts > 0)[:, 0])

@@ -93,17 +93,22 @@ class ByProducts:
         self._valid = None if valid is None else _bordered(valid, True)
         self._spare, self._Y = np.empty_like(A), np.empty_like(self._X)
         self._Y_is_of_W, self._cost = False, None
+        self.pulse = lambda: None
 
     def update_abundances(self):
-        """One pass over the abundances; Y, the band of δ included, is what the next update begins with."""
-        new, self._spare = self._spare, self.A
-        W, cost = self._bordered_spectra(), 0.0
+        """One pass over the abundances; Y, the band of δ included, is what the next update begins with.
+
+        `pulse` is called between blocks of pixels. Where it raises, W, A and the cost are those of before.
+        """
+        new, W, cost = self._spare, self._bordered_spectra(), 0.0
+        known, self._Y_is_of_W = self._Y_is_of_W, False
         for rows in self._blocks():
-            if not self._Y_is_of_W:
+            if not known:
                 self._model(rows, self.A, W)
             new[rows] = _multiplied(self.A[rows], self._X[rows] @ W, self._Y[rows] @ W)
             cost += self._model(rows, new, W)
-        self.A, self._cost, self._Y_is_of_W = new, cost, True
+            self.pulse()
+        self._spare, self.A, self._cost, self._Y_is_of_W = self.A, new, cost, True
 
     def update_spectra(self):
         if not self._Y_is_of_W:

@@ -7,15 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..estimation import MapFit, Noise, Subspace, fit_maps, noise_of, subspace_of
+from ..estimation import MapFit, Noise, Shared, Subspace, fit_maps, noise_of, subspace_of
 from ..estimation.subspace import MOST
 from ..model.checks import as_count, is_finite, set_fields
 from ..model.problem import Problem
 from ..model.types import Callback
 from .method import Compiled
 
-# Stacks of P maps on the fine grid that the maps stage holds at its peak, in float64.
-_STACKS = 20
+# Stacks of P maps on the fine grid that the maps stage holds at its peak, as if in float64: most of them are float32,
+# and of half that size.
+_STACKS = 7.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,30 +32,43 @@ class Staged(Compiled):
     max_iter: int = 400
 
     nonnegative: ClassVar[bool] = True
-    memory_is_for: ClassVar[str] = "maps in float64"
+    shares: ClassVar[bool] = True
+    memory_is_for: ClassVar[str] = "maps in float32"
 
     def __post_init__(self):
         set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
 
-    def prepare(self, problem: Any, *, callback: Callback | None = None, time_limit: float | None = None) -> "Prepared":
-        return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
+    def prepare(
+        self,
+        problem: Any,
+        *,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+        shared: Shared | None = None,
+    ) -> "Prepared":
+        return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit, shared=shared)
 
-    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
+    def memory_needed(
+        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: Shared | None = None
+    ) -> int:
         (I, J, _), K = msi_shape, hsi_shape[2]
-        return 8 * (_STACKS * I * J * min(MOST, K) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)
+        maps = min(MOST, K) if shared is None else shared.spectra.shape[1]
+        return 8 * (int(_STACKS * I * J * maps) + 4 * int(np.prod(hsi_shape)) + 12 * K * K)
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A problem and what was found from its images once, whatever the number of starts.
 
-    `fit` is None where the images are not finite: nothing can be made of them.
+    `fit` is None where the images are not finite: nothing can be made of them. `part`: they are a part of a scene, and
+    what was found is that of the whole.
     """
 
     problem: Problem
     noise: Noise | None = None
     subspace: Subspace | None = None
     fit: MapFit | None = None
+    part: bool = False
 
     @property
     def stages(self) -> dict[str, Any]:
@@ -68,12 +82,18 @@ def prepare(
     max_iter: int | None = None,
     callback: Callback | None = None,
     time_limit: float | None = None,
+    shared: Shared | None = None,
 ) -> Prepared:
     """noise → subspace → tv-maps."""
     if isinstance(problem, Prepared):
         return problem
     if not (is_finite(problem.hsi) and is_finite(problem.msi)):
         return Prepared(problem)
+    if shared is not None:
+        known = {"spectra": shared.spectra, "weight": shared.weight, "errors": shared.errors}
+        how = {"max_iter": max_iter, "callback": callback, "time_limit": time_limit}
+        fit = fit_maps(problem, shared.noise, shared.subspace, **known, **how)
+        return Prepared(problem, shared.noise, shared.subspace, fit, part=True)
     noise = noise_of(problem)
     subspace = subspace_of(problem, noise)
     fit = fit_maps(problem, noise, subspace, max_iter=max_iter, callback=callback, time_limit=time_limit)

@@ -55,19 +55,21 @@ class Auto(NNCCPDAuto):
         start = rng.bit_generator.state
         if self.show == "factors" or prepared.fit is None or prepared.subspace is None:
             return super().solve(prepared, rng=rng, callback=callback, time_limit=time_limit)
-        if self.show == "maps":
+        if self.show == "maps" or prepared.part:  # parts of one scene must show the same
             return self._maps_solution(prepared, start)
-        fit, bound = prepared.fit, risk_bound(prepared.problem, prepared.subspace, self.rank)
+        fit = prepared.fit
+        bound = risk_bound(prepared.problem, prepared.subspace, self.rank, fit)
         halted = not fit.status.goes_on_to_next_start
         if halted or not may_be_chosen(prepared.problem, fit, bound):
             reason = "the fit was ended early" if halted else "no decomposition of this rank can have a lower risk"
             choice = Choice("maps", reason, {"maps": fit.risk, "factors": None}, bound)
             return self._maps_solution(prepared, start, choice=choice)
-        found = self._decomposed(prepared, rng, callback, time_limit, bound)
-        lower = found.risk is not None and found.risk < fit.risk
+        found = self._decomposed(prepared, rng, callback, time_limit, bound, of_maps=False)
+        risk = None if found is None else found.risk
+        lower = risk is not None and risk < fit.risk
         shown, verb = ("factors", "has") if lower else ("maps", "does not have")
         reason = f"the decomposition {verb} a lower estimated risk"
-        choice = Choice(shown, reason, {"maps": fit.risk, "factors": found.risk}, bound)
+        choice = Choice(shown, reason, {"maps": fit.risk, "factors": risk}, bound)
         if lower:
             return self._factors_solution(prepared, found, choice=choice)
         return self._maps_solution(prepared, start, found, choice)
@@ -83,5 +85,5 @@ class Auto(NNCCPDAuto):
         decomposer = None
         if prepared.fit is not None:
             maps, degradation = prepared.fit.maps, prepared.problem.degradation
-            decomposer = MapDecomposer(maps, degradation, asdict(self.fitting()), start)
+            decomposer = MapDecomposer(maps, degradation, asdict(self.fitting(prepared)), start)
         return maps_solution(prepared, stages=stages, decomposer=decomposer)

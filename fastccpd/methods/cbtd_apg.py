@@ -21,14 +21,13 @@ t⁺ = (1 + sqrt(1 + 4t²))/2 and each followed by clipping at zero.
 """
 
 import math
-import time
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..model.checks import as_count, as_number, set_fields
-from ._iteration import run
+from ._iteration import run_watched
 from ._spectral import as_scale, components, half_square, robust_maximum, spectra
 from .method import Method, Solution, register
 
@@ -95,11 +94,10 @@ class CBTDAPG(Method):
         set_fields(self, scale=as_scale(self.scale))
 
     def solve(self, problem, *, rng, callback=None, time_limit=None):
-        began = time.perf_counter()
         scale = self.scale or robust_maximum(problem.msi, problem.hsi)
-        iterates = _Iterates(_Objective(problem, scale, self), problem.sri_shape, self.rank, rng)
-        limits = {"max_iter": self.max_iter, "began": began, "time_limit": time_limit, "tol": self.tol}
-        outcome = run(iterates.advance, lambda: iterates.cost() * scale**2, callback=callback, **limits)
+        iterates = _Iterates(_Objective(problem, scale, self), problem.sri_shape, self.rank, rng, scale)
+        limits = {"max_iter": self.max_iter, "time_limit": time_limit, "tol": self.tol}
+        outcome = run_watched(iterates, callback=callback, **limits)
         maps, basis = iterates.S.astype(problem.dtype, copy=False), (iterates.C * scale).astype(problem.dtype)
         image = spectra(maps, basis)
         return Solution(**vars(outcome), image=image)
@@ -117,39 +115,55 @@ class CBTDAPG(Method):
 class _Iterates:
     """Maps S and spectra C, and those of the iteration before, from which both are extrapolated."""
 
-    def __init__(self, objective, sri_shape, rank, rng):
+    def __init__(self, objective, sri_shape, rank, rng, scale):
         rows, columns, bands = sri_shape
-        self.objective, self.t = objective, 1.0
+        self.objective, self.scale, self.t, self.value = objective, scale, 1.0, np.nan
         self.S = self.before_S = rng.random((rank, rows, columns))
         self.C = self.before_C = rng.random((bands, rank))
         self.seen = self.before_seen = objective.see(self.S)
 
     def cost(self):
-        return self.objective.cost(self.S, self.C, self.seen)
+        """Of the last whole iteration."""
+        return self.value * self.scale**2
 
-    def advance(self):
+    def begin(self, pulse):
+        # Ended here, it has the cost of the data alone: the priors take long.
+        self.value = self.objective.misfit(self.S, self.C, self.seen)
+        self.objective.pulse = pulse
+        self.value = self.objective.cost(self.S, self.C, self.seen)
+
+    def advance(self, pulse):
         """One accelerated projected-gradient step in C, then one in S."""
-        self.t, previous_t = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.t * self.t)), self.t
-        momentum = (previous_t - 1.0) / self.t
+        objective, t = self.objective, 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.t * self.t))
+        momentum = (self.t - 1.0) / t
 
         ahead = self.C + momentum * (self.C - self.before_C)
-        gradient, L = self.objective.spectral_gradient(ahead, self.S, self.seen)
-        self.C, self.before_C = np.maximum(ahead - gradient / L, 0.0), self.C
+        gradient, L = objective.spectral_gradient(ahead, self.S, self.seen)
+        C = np.maximum(ahead - gradient / L, 0.0)
+        pulse()
 
         ahead = self.S + momentum * (self.S - self.before_S)
         ahead_seen = self.seen + momentum * (self.seen - self.before_seen)
-        gradient, L = self.objective.spatial_gradient(ahead, self.C, ahead_seen)
+        gradient, L = objective.spatial_gradient(ahead, C, ahead_seen)
         gradient /= -L
         gradient += ahead
-        self.S, self.before_S = np.maximum(gradient, 0.0, out=gradient), self.S
-        self.seen, self.before_seen = self.objective.see(self.S), self.seen
+        del ahead
+        S = np.maximum(gradient, 0.0, out=gradient)
+        seen = objective.see(S)
+        value = objective.cost(S, C, seen)
+        # Until here a pulse may have ended it, with all as it was.
+        self.before_S, self.before_C, self.before_seen = self.S, self.C, self.seen
+        self.S, self.C, self.seen, self.t, self.value = S, C, seen, t, value
 
 
 class _Objective:
-    """f and its gradients in data divided by `scale`. Maps are (R, I, J); `seen` are those the HSI sees, P1 S_r P2'."""
+    """f and its gradients in data divided by `scale`. Maps are (R, I, J); `seen` are those the HSI sees, P1 S_r P2'.
 
-    def __init__(self, problem, scale, options):
-        self.options = options
+    `pulse` is called between parts that take long on large images.
+    """
+
+    def __init__(self, problem, scale, options, pulse=lambda: None):
+        self.options, self.pulse = options, pulse
         self.P1, self.P2, self.PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
         self.P1_back, self.P2_back = self.P1.T.tocsr(), self.P2.T.tocsr()
         self.hsi, self.msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
@@ -160,13 +174,17 @@ class _Objective:
         return np.stack([(self.P2 @ (self.P1 @ S_r).T).T for S_r in S])
 
     def cost(self, S, C, seen):
-        options, powers = self.options, _squared_singular_values(S)
+        options, powers = self.options, _squared_singular_values(S, self.pulse)
         powers += options.tau
-        low_rank = np.sum(powers ** (0.5 * options.p))
-        edges = sum(np.sum((np.diff(S, axis=axis) ** 2 + options.eps) ** (0.5 * options.q)) for axis in (1, 2))
-        misfit = half_square(spectra(seen, C), self.hsi) + half_square(spectra(S, self.PM @ C), self.msi)
+        low_rank, edges = np.sum(powers ** (0.5 * options.p)), 0.0
+        for axis in (1, 2):
+            edges += np.sum((np.diff(S, axis=axis) ** 2 + options.eps) ** (0.5 * options.q))
+            self.pulse()
         priors = 0.5 * options.lam * np.vdot(C, C) + options.eta * low_rank + options.theta * edges
-        return float(misfit + priors)
+        return float(self.misfit(S, C, seen) + priors)
+
+    def misfit(self, S, C, seen):
+        return half_square(spectra(seen, C), self.hsi) + half_square(spectra(S, self.PM @ C), self.msi)
 
     def spectral_gradient(self, C, S, seen):
         """∂f/∂C, and a bound on its slope."""
@@ -191,9 +209,11 @@ class _Objective:
             low_rank, largest = _low_rank_gradient(S_r, options)
             g += low_rank
             low_rank_slope = max(low_rank_slope, largest)
+            self.pulse()
         L = _largest(gram_H) * self.blur_norm + _largest(gram_M) + low_rank_slope
         for axis in (1, 2):
             L += _add_edge_gradient(np.moveaxis(S, axis, 0), np.moveaxis(gradient, axis, 0), options)
+            self.pulse()
         return gradient, L
 
 
@@ -222,11 +242,14 @@ def _add_edge_gradient(S, gradient, options):
     return steepest
 
 
-def _squared_singular_values(S):
+def _squared_singular_values(S, pulse):
     """Of each map: as many as it has rows, those beyond its columns being zero."""
-    _, rows, columns = S.shape
+    R, rows, columns = S.shape
     X = S if rows <= columns else S.transpose(0, 2, 1)
-    values = np.maximum(np.linalg.eigvalsh(X @ X.transpose(0, 2, 1)), 0.0)
+    values = np.empty((R, min(rows, columns)))
+    for r in range(R):
+        values[r] = np.maximum(np.linalg.eigvalsh(X[r] @ X[r].T), 0.0)
+        pulse()
     return np.pad(values, ((0, 0), (0, rows - values.shape[1])))
 
 

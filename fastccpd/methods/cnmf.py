@@ -198,6 +198,7 @@ class Unmixing:
         def show():
             watch.iteration(self._sum_of_costs(msi), 0)
 
+        msi.pulse = watch.pulse
         self._phase(msi, self.updates, (msi.update_abundances,), show, tested_from=self.updates)
         both = (msi.update_spectra, msi.update_abundances) if self.spectra_too else (msi.update_abundances,)
         self._phase(msi, self.updates - 1, both, show)

@@ -54,6 +54,8 @@ class Solution:
     uncertainty : (I, J) array or None
     effective_rank : int or None
     noise : (hsi, msi) or None
+    risk : float or None
+        An estimate of its error, by which the best of several starts is chosen; None: by the cost.
     shown : "maps", "factors" or "image"
         What the image is; maps do not depend on the start, so no further one is made.
     stages : dict
@@ -72,6 +74,7 @@ class Solution:
     uncertainty: np.ndarray | None = None
     effective_rank: int | None = None
     noise: tuple[np.ndarray, np.ndarray] | None = None
+    risk: float | None = None
     shown: str = ""
     stages: dict[str, Any] = field(default_factory=dict)
     decomposer: Callable[..., Any] | None = None
@@ -103,6 +106,8 @@ class Method:
     same_bytes_on_any_threads: ClassVar[bool] = False
     # What takes most of its memory in a large scene.
     memory_is_for: ClassVar[str] = "the rendered result"
+    # Whether a part of a scene is fused with what was found from the whole: `prepare` takes it as `shared`.
+    shares: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 

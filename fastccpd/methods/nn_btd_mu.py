@@ -101,8 +101,8 @@ class NNBTDMU(Method):
     .. [1] Clémence Prévost, Valentin Leplat: Nonnegative Block-Term Decomposition with the β-Divergence: Joint Data
        Fusion and Blind Spectral Unmixing. IEEE International Conference on Acoustics, Speech and Signal Processing,
        2023.
-    .. [2] Clémence Prévost, Valentin Leplat: Hyperspectral data fusion by minimum-volume non-negative block-term
-       decomposition. European Signal Processing Conference (EUSIPCO), 2024.
+    .. [2] Clémence Prévost, Valentin Leplat: the same with spectra of minimum volume. European Signal Processing
+       Conference (EUSIPCO), 2024.
     """
 
     rank: int = 6

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
 
-from ..estimation.decomposition import Fitting, decompose_scene, misfits
-from ..model.checks import as_count, as_number, set_fields
+from ..estimation import Shared
+from ..estimation.decomposition import Fitting, closeness, decompose_scene, misfits
+from ..estimation.rank_path import RANKS
+from ..model.checks import as_number, set_fields
 from ..model.types import Callback
-from ._ccpd_nls import CoupledNLS
+from ._ccpd_nls import CoupledNLS, count_or_auto
 from ._staged import Staged
 from .method import Solution, register
 from .nn_ccpd_nls import NNCCPDNLS
@@ -31,10 +33,12 @@ class NNCCPDAuto(Staged):
 
     Parameters
     ----------
-    rank : int
-        The most rank-one terms; superfluous ones are pruned.
-    ridge : float
-        Weight of the L1 prior on the factors, for data divided by the scene's scale.
+    rank : int or "auto"
+        The most rank-one terms; superfluous ones are pruned. "auto" adds terms until what they leave is small beside
+        the estimated error of the maps, 150 at most.
+    ridge : float or "auto"
+        Weight of the L1 prior on the factors, for data divided by the scene's scale. "auto": a small one on the way,
+        and at the end that or none, whichever has the lower risk.
     ftol : float
         The decomposition ends when five iterations in a row gain less than ftol of the cost each.
 
@@ -44,16 +48,17 @@ class NNCCPDAuto(Staged):
        Polyadic Decomposition Algorithm for Hyperspectral Super-Resolution.
     """
 
-    rank: int = 30
-    ridge: float = 1e-3
+    rank: int | str = "auto"
+    ridge: float | str = "auto"
     ftol: float = 1e-2
 
     has_starts: ClassVar[bool] = True
 
     def __post_init__(self):
         super().__post_init__()
-        rank, ridge, ftol = as_count(self.rank, "rank"), as_number(self.ridge, "ridge"), as_number(self.ftol, "ftol")
-        set_fields(self, rank=rank, ridge=ridge, ftol=ftol)
+        if not (isinstance(self.ridge, str) and self.ridge == "auto"):
+            set_fields(self, ridge=as_number(self.ridge, "ridge"))
+        set_fields(self, rank=count_or_auto(self.rank, "rank"), ftol=as_number(self.ftol, "ftol"))
 
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
@@ -63,16 +68,20 @@ class NNCCPDAuto(Staged):
             return self._of_what_is_not_finite(prepared, rng)
         return self._factors_solution(prepared, self._decomposed(prepared, rng, callback, time_limit))
 
-    def fitting(self) -> Fitting:
-        """What `estimation.decompose_maps` takes of the options."""
-        return Fitting(rank=self.rank, ridge=self.ridge, max_iter=self.max_iter, ftol=self.ftol)
+    def fitting(self, prepared: Any = None) -> Fitting:
+        """What `estimation.decompose_maps` takes of the options, and of the stages before it."""
+        fitting = Fitting(rank=self.rank, ridge=self.ridge, max_iter=self.max_iter, ftol=self.ftol)
+        if prepared is None:
+            return fitting
+        return replace(fitting, closeness=closeness(prepared.problem, prepared.subspace, prepared.fit))
 
-    def _decomposed(self, prepared, rng, callback, time_limit, bound=None):
+    def _decomposed(self, prepared, rng, callback, time_limit, bound=None, of_maps=True):
         fitting = self.fitting()
         if not prepared.fit.status.goes_on_to_next_start:  # somebody, or the clock, has called a halt
             fitting, callback = replace(fitting, max_iter=0), None
         stages = prepared.problem, prepared.subspace, prepared.fit
-        return decompose_scene(*stages, fitting, rng=rng, bound=bound, callback=callback, time_limit=time_limit)
+        how = {"rng": rng, "bound": bound, "callback": callback, "time_limit": time_limit, "of_maps": of_maps}
+        return decompose_scene(*stages, fitting, **how)
 
     def _factors_solution(self, prepared, found, **stages):
         """The `Solution` that shows the factors."""
@@ -91,7 +100,8 @@ class NNCCPDAuto(Staged):
 
     def _of_what_is_not_finite(self, prepared, rng):
         """Nothing can be made of it; the solver sees that at its start, and says so."""
-        solution = NNCCPDNLS(rank=self.rank, max_iter=self.max_iter).solve(prepared.problem, rng=rng)
+        rank = 1 if isinstance(self.rank, str) else self.rank
+        solution = NNCCPDNLS(rank=rank, max_iter=self.max_iter).solve(prepared.problem, rng=rng)
         return Solution(
             status=solution.status,
             cost=np.nan,
@@ -101,6 +111,10 @@ class NNCCPDAuto(Staged):
             shown="factors",
         )
 
-    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
-        of_maps = super().memory_needed(hsi_shape, msi_shape, dtype)
-        return of_maps + CoupledNLS(rank=self.rank).memory_needed(hsi_shape, msi_shape, dtype)
+    def memory_needed(
+        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: Shared | None = None
+    ) -> int:
+        of_maps = super().memory_needed(hsi_shape, msi_shape, dtype, shared)
+        rank = RANKS[-1] if isinstance(self.rank, str) else self.rank
+        # Less than a fifth of what the maps are fitted with is kept while factors are.
+        return max(of_maps, of_maps // 5 + CoupledNLS(rank=rank).memory_needed(hsi_shape, msi_shape, dtype))

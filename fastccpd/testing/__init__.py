@@ -1,4 +1,4 @@
-"""What another package tests its method by: the conformance suite, what every fusion method keeps to, and scores.
+"""What another package tests its method by: the conformance suite, what every fusion method keeps to, and scores. ::
 
     from fastccpd.testing import CHECKS, check_method
 

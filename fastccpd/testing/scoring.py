@@ -39,7 +39,7 @@ def score_method(
     Parameters
     ----------
     method : str, Method, Method class or callable
-        A method of this package, or a function (hsi, msi, degradation, **options) that returns the image, an array of
+        A method of this package, or a function `(hsi, msi, degradation, **options)` that returns the image, an array of
         the scene's shape or an object that has it as `.sri`. A function with an argument `rng` is given the number of
         the draw by it.
     scene : str or Scene, or several
@@ -96,7 +96,11 @@ def score_method(
 
 
 def scored(
-    case: Case, call: Callable[..., Any], further: Callable[..., dict] | None = None, **about: Any
+    case: Case,
+    call: Callable[..., Any],
+    further: Callable[..., dict] | None = None,
+    filtered: bool = True,
+    **about: Any,
 ) -> dict[str, Any]:
     """The row of one call.
 
@@ -107,6 +111,8 @@ def scored(
         Returns an image, or a result that has one as `.sri`.
     further : callable(image, case) -> dict, optional
         Fields that only the image can give.
+    filtered : bool
+        Whether to score it after the Lee filter too, which takes longer than quick methods do.
     **about
         What else the row says: package, version, method, system, options, tuned, seed.
 
@@ -115,20 +121,22 @@ def scored(
     dict
     """
     row = rows.written_by(about.pop("package"), about.pop("version")) | {"kind": "fusion", **about}
+    row |= {} if filtered else {"filtered": False}
     row |= {name: getattr(case, name) for name in ("scene", "snr", "run", "ratio")}
     row["inputs"] = rows.hash_of_inputs(case.hsi, case.msi, case.degradation)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        grown, began = machine.memory_meter(), time.perf_counter()
+        grown, began, worked = machine.memory_meter(), time.perf_counter(), time.process_time()
         try:
             result = call(case.hsi, case.msi, case.degradation)
             image = getattr(result, "sri", result)
-            row |= {"seconds": time.perf_counter() - began, "peak_memory": grown()}
+            row |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - worked}
+            row["peak_memory"] = grown()
             row["metrics"] = _scores(image, case)
-            row["lee"] = _scores(lee(image), case)
+            row |= {"lee": _scores(lee(image), case)} if filtered else {}
             row |= {} if further is None else further(image, case)
         except _REFUSALS as error:
-            for outcome in ("seconds", "peak_memory", "metrics"):
+            for outcome in ("seconds", "cpu_seconds", "peak_memory", "metrics"):
                 row.pop(outcome, None)
             return {**row, "error": str(error) or type(error).__name__}
     row["notes"] = sorted({str(warning.message) for warning in caught})

@@ -214,3 +214,20 @@ def test_published_figure_on_noisy_salinas(data_folder):
     for cube, problem, rng in noisy_salinas(data_folder):
         found.append(metrics.rsnr(CBTDAPG().solve(problem, rng=rng).image, cube))
     assert np.median(found) > 6.8 - 3.0
+
+
+def test_a_stop_inside_an_iteration_is_heard_and_leaves_the_last_whole_one(monkeypatch):
+    monkeypatch.setattr("fastccpd.estimation.watch._PULSE", 0.0)
+    problem, options, seen = noisy_problem(), {"rank": 2, "tol": 0.0}, []
+
+    def stop(state):
+        seen.append(state.n_iter)
+        return seen.count(2) == 5
+
+    stopped = CBTDAPG(**options, max_iter=9).solve(problem, rng=np.random.default_rng(0), callback=stop)
+    whole = CBTDAPG(**options, max_iter=2).solve(problem, rng=np.random.default_rng(0))
+    assert stopped.status is Status.CALLBACK
+    assert (stopped.n_iter, stopped.cost) == (2, whole.cost)
+    assert np.array_equal(stopped.image, whole.image)
+    # One for C; for each map one in the gradient and one in the cost; two directions of edges in both.
+    assert seen.count(1) == 1 + 1 + 2 * options["rank"] + 2 * 2

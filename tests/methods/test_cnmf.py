@@ -1,5 +1,7 @@
 """CNMF against its definition, written out plainly, at the known digits, with gaps, and on the scenes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from asv_folder import module
@@ -28,7 +30,7 @@ def _one_thread():
 
 def problem_of(shape=(20, 24, 12), bands=5, boundary="periodic", noise=0.01, dtype=np.float64):
     rng = np.random.default_rng(0)
-    degradation = Degradation(*gaussian(shape[:2], 4, boundary=boundary), band_means(shape[2], bands))
+    degradation = Degradation(*gaussian(shape[:2], 4, kernel=9, boundary=boundary), band_means(shape[2], bands))
     scene = rng.dirichlet(np.ones(3), shape[:2]) @ (0.1 + rng.random((3, shape[2])))
     hsi, msi = (image + noise * rng.standard_normal(image.shape) for image in degrade(scene, degradation))
     return scene, Problem(hsi.astype(dtype), msi.astype(dtype), degradation)
@@ -181,11 +183,12 @@ def test_what_is_missing_has_no_part_in_the_result_and_costs_little(which):
 
 
 def test_an_hsi_band_without_data_is_refused():
+    """By the method itself; `fuse` gives it those that have some."""
     _, problem = problem_of()
     there = np.ones(12, bool)
     there[3] = False
     with pytest.raises(ValueError, match=r"^hsi_valid: band 3 has no data; 'cnmf' needs some of every band"):
-        fuse(problem.hsi, problem.msi, problem.degradation, method="cnmf", rank=3, hsi_valid=there)
+        CNMF(rank=3).solve(replace(problem, hsi_valid=there), rng=np.random.default_rng(0))
 
 
 def test_operators_with_negative_weights_are_refused():
@@ -236,3 +239,27 @@ def test_figures_of_salinas(data_folder, snr, figures):
     image = fuse(problem.hsi, problem.msi, problem.degradation, method="cnmf").sri
     assert metrics.rsnr(image, cube) == pytest.approx(figures[0], abs=0.3)
     assert metrics.sam(image, cube) == pytest.approx(figures[1], rel=0.03)
+
+
+def test_an_update_that_is_interrupted_leaves_the_factors_as_they_were():
+    rng = np.random.default_rng(3)
+    X, W, A = rng.random((50, 4)), rng.random((4, 3)), rng.random((50, 3))
+    halted, whole = (ByProducts(X, W, A.copy(), 0.1) for _ in range(2))
+    for factors in (halted, whole):
+        factors.update_abundances()
+    before = halted.A.copy(), halted.cost
+
+    def stop():
+        raise KeyboardInterrupt
+
+    halted.pulse = stop
+    with pytest.raises(KeyboardInterrupt):
+        halted.update_abundances()
+    np.testing.assert_array_equal(halted.A, before[0])
+    assert halted.cost == before[1]
+    halted.pulse = lambda: None
+    for factors in (halted, whole):
+        factors.update_abundances()
+        factors.update_spectra()
+    np.testing.assert_allclose(halted.A, whole.A, rtol=1e-13)
+    assert halted.cost == pytest.approx(whole.cost, rel=1e-12)
