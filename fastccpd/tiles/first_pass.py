@@ -1,0 +1,150 @@
+"""The first pass: what must be one for the whole scene, gathered from all of it.
+
+Blocks and windows do not depend on the size of the tiles, so neither does what is found. Sums are made in the order of
+the blocks, whichever is done first: the same bytes for any number of workers.
+"""
+
+from collections.abc import Iterator
+from functools import reduce
+from itertools import product
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from ..estimation import Gramians, Noise, PathRisks, Statistics, Subspace
+from ..model.degradation import Degradation
+from ..model.types import Array, Operator
+from .crews import Hands, done_in_any_order
+from .pieces import Piece, piece_of
+from .plan import span_of
+from .sources import Source
+from .tasks import Gather, Probe, Sum
+
+# Side in fine pixels of the blocks that statistics are gathered from, of those that rough maps are fitted to, which
+# take more memory, and of the windows that whole paths are fitted to.
+_BLOCK, _FITTED, _WINDOW = 512, 256, 160
+
+# Windows along each axis, at most.
+_WINDOWS = 3
+
+
+def statistics_of_scene(hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any) -> Statistics:
+    """The `Statistics` of all blocks of a scene, added up.
+
+    Parameters
+    ----------
+    hsi, msi : Source
+    degradation : Degradation
+    crew : Hands
+    dtype : dtype or None
+    """
+    blocks = _pairs(degradation, _blocks, _BLOCK)
+
+    def task(part):
+        return lambda: Gather(_piece(hsi, msi, degradation, part, dtype).read())
+
+    found = _in_order(crew, [task(part) for part in blocks])
+    total = reduce(add, _found(found))
+    if not total.moments.count:
+        raise _no_pixels()
+    return total
+
+
+def gramians_of_scene(
+    hsi: Source, msi: Source, degradation: Degradation, noise: Noise, subspace: Subspace, crew: Hands, dtype: Any
+) -> Gramians:
+    """The `Gramians` of all of a scene, added up block by block.
+
+    Parameters
+    ----------
+    hsi, msi, degradation, crew, dtype
+        As of `statistics_of_scene`.
+    noise : Noise
+    subspace : Subspace
+        Of the whole scene.
+    """
+
+    def task(part):
+        return lambda: Sum(_piece(hsi, msi, degradation, part, dtype).read(), noise, subspace)
+
+    parts = _pairs(degradation, _blocks, _FITTED)
+    return reduce(add, _found(_in_order(crew, [task(part) for part in parts])))
+
+
+def path_risks_of_scene(
+    hsi: Source,
+    msi: Source,
+    degradation: Degradation,
+    noise: Noise,
+    subspace: Subspace,
+    spectra: Array,
+    crew: Hands,
+    dtype: Any,
+) -> PathRisks:
+    """The `PathRisks` of a few windows spread over the scene, added up; of windows all over it, where these lack data.
+
+    Parameters
+    ----------
+    hsi, msi, degradation, noise, subspace, crew, dtype
+        As of `gramians_of_scene`.
+    spectra : (bands, P) array
+        Of `spectra_of_scene`.
+    """
+
+    def task(part):
+        return lambda: Probe(_piece(hsi, msi, degradation, part, dtype).read(), noise, subspace, spectra)
+
+    for most in (_WINDOWS, None):
+        parts = _pairs(degradation, _windows, most)
+        found = [risks for risks in _in_order(crew, [task(part) for part in parts]) if risks is not None]
+        if found:
+            return reduce(add, found)
+    raise ValueError("hsi: no window of the scene has enough complete pixels; fewer gaps are needed")
+
+
+def _found(parts):
+    """What parts with data say."""
+    found = [part for part in parts if part is not None]
+    if not found:
+        raise _no_pixels()
+    return found
+
+
+def _no_pixels():
+    return ValueError("hsi: no pixel has data in all bands, in this image and in the MSI around it; some are needed")
+
+
+def _pairs(degradation, ranges, size):
+    """Ranges along both axes, all with all."""
+    return list(product(ranges(degradation.P1, size), ranges(degradation.P2, size)))
+
+
+def _in_order(crew, tasks):
+    """The results of tasks, in their order."""
+    found = dict(done_in_any_order(crew, enumerate(tasks), 2 * crew.count))
+    return [found[n] for n in range(len(tasks))]
+
+
+def _piece(hsi, msi, degradation, part, dtype) -> Piece:
+    rows, cols = part
+    spans = span_of(degradation.P1, *rows), span_of(degradation.P2, *cols)
+    return piece_of(hsi, msi, degradation, *spans, dtype=dtype)
+
+
+def _blocks(P: Operator, size: int) -> Iterator[tuple[int, int]]:
+    """Ranges of coarse pixels, of about `size` fine ones, that cover an axis."""
+    coarse, fine = P.shape
+    count = min(-(-fine // size), coarse)
+    return ((n * coarse // count, (n + 1) * coarse // count) for n in range(count))
+
+
+def _windows(P: Operator, most: int | None) -> Iterator[tuple[int, int]]:
+    """Ranges of coarse pixels that are spread over an axis, each in the middle of its part."""
+    coarse, fine = P.shape
+    count = max(1, round(fine / _WINDOW))
+    count = min(count, coarse) if most is None else min(count, most, coarse)
+    width = max(1, min(coarse // count, -(-_WINDOW * coarse // fine)))
+    for n in range(count):
+        start = int(np.clip((2 * n + 1) * coarse // (2 * count) - width // 2, 0, coarse - width))
+        yield start, start + width

@@ -1,0 +1,96 @@
+"""How large tiles may be, and how many at once, within the memory that may be used."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import machine
+from ..methods import Method
+from ..model.checks import as_number
+from ..model.degradation import Degradation
+from .plan import DEFAULT_TILE, LADDER, Plan, make_plan
+
+# A process with all that it imports, before it has done anything; measured 210 to 250 MB.
+PROCESS = 260 << 20
+
+# Output is made in blocks of this side, and so many tiles are held for it.
+BLOCK, HELD = 256, 4
+
+
+def memory_limit(memory: float | None = None) -> int:
+    """Bytes that all processes of a run may take together: what is given, or half of what is available."""
+    if memory is not None:
+        limit = int(as_number(memory, "memory"))
+    else:
+        available = machine.available_memory()
+        limit = (available if available is not None else 4 << 30) // 2
+    if limit < 2 * PROCESS:
+        raise MemoryError(
+            f"memory: got {limit / 1e9:.2f} GB, but two processes alone take {2 * PROCESS / 1e9:.2f} GB; more is needed"
+        )
+    return limit
+
+
+def choose_plan(
+    degradation: Degradation,
+    method: Method,
+    dtype: Any,
+    *,
+    tile: int | None = None,
+    workers: int = 1,
+    memory: float | None = None,
+    shared: Any = None,
+) -> tuple[Plan, int]:
+    """The plan with the largest tiles that fit, no larger than asked for, and how many workers fit beside each other.
+
+    Parameters
+    ----------
+    degradation : Degradation
+    method : Method
+    dtype : dtype
+        That the images are worked on in.
+    tile : int, optional
+        Side of a tile in fine pixels, which is then taken or refused. None: 512, less where memory forces it.
+    workers : int
+        The most.
+    memory : float, optional
+        Bytes for all processes together.
+    shared : Shared, optional
+        What is known of the scene, above all the number of its maps.
+    """
+    limit, needed = memory_limit(memory), 0
+    for size in _sizes(tile):
+        plan = make_plan(degradation.P1, degradation.P2, size, periodic=method.needs_periodic_blur)
+        here, needed = of_assembly(plan, degradation, dtype), of_worker(plan, degradation, method, dtype, shared)
+        fitting = (limit - PROCESS) // needed
+        if fitting >= 1 and here <= limit:
+            return plan, int(min(workers, fitting, len(plan)))
+        needed = max(needed + PROCESS, here)
+    asked = f"tiles of {tile}" if tile is not None else "the smallest tiles"
+    raise MemoryError(
+        f"memory: got {limit / 1e9:.2f} GB, but {asked} need {needed / 1e9:.2f} GB; more memory or "
+        "smaller tiles are needed"
+    )
+
+
+def _sizes(tile) -> Iterator[int]:
+    if tile is not None:
+        yield tile
+        return
+    yield from (size for size in LADDER if size <= DEFAULT_TILE)
+
+
+def of_worker(plan: Plan, degradation: Degradation, method: Method, dtype: Any, shared: Any = None) -> int:
+    """Bytes of a process that fuses the largest tile: its images as read and as worked on, the method, the result."""
+    known = {} if shared is None else {"shared": shared}
+    shapes = plan.largest(degradation.PM.shape[1], degradation.PM.shape[0])
+    images = 2 * np.dtype(dtype).itemsize * sum(int(np.prod(shape)) for shape in shapes)
+    return PROCESS + images + int(method.memory_needed(*shapes, np.dtype(dtype), **known))
+
+
+def of_assembly(plan: Plan, degradation: Degradation, dtype: Any) -> int:
+    """Bytes that joining tiles takes: a block in double precision and as it is written, and the tiles held for it."""
+    _, (rows, cols, _) = plan.largest(1, 1)
+    bands, size = degradation.PM.shape[1], np.dtype(dtype).itemsize
+    return PROCESS + BLOCK * BLOCK * bands * (8 + 2 * size) + HELD * rows * cols * min(bands, 30) * size

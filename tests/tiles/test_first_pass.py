@@ -1,0 +1,92 @@
+"""What tiles share is found from all of a scene, as if it were whole."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tiled_scenes import small_pair
+
+from fastccpd import Problem
+from fastccpd.estimation import (
+    fit_maps,
+    gramians_of,
+    noise_from,
+    noise_of,
+    spectra_of_scene,
+    statistics_of,
+    subspace_of,
+)
+from fastccpd.tiles import as_source, first_pass
+from fastccpd.tiles.crews import crew_of
+
+
+@pytest.fixture(scope="module")
+def whole():
+    _, hsi, msi, degradation = small_pair((160, 128, 36), "reflect")
+    problem = Problem(hsi, msi, degradation)
+    noise = noise_of(problem)
+    return problem, noise, subspace_of(problem, noise)
+
+
+def shared_spectra(problem, crew):
+    scene = as_source(problem.hsi, "hsi"), as_source(problem.msi, "msi"), problem.degradation
+    statistics = first_pass.statistics_of_scene(*scene, crew, None)
+    noise = noise_from(statistics)
+    gramians = first_pass.gramians_of_scene(*scene, noise, subspace_of(problem, noise), crew, None)
+    return statistics, gramians
+
+
+def angle_between(first, second):
+    """The largest angle between what two sets of spectra span, in degrees."""
+    bases = [np.linalg.qr(spectra)[0] for spectra in (first, second)]
+    return float(np.degrees(np.arccos(np.clip(np.linalg.svd(bases[0].T @ bases[1])[1].min(), -1.0, 1.0))))
+
+
+def test_the_spectra_of_a_scene_in_one_block_are_those_of_a_whole_fit(whole):
+    problem, noise, subspace = whole
+    statistics = statistics_of(problem)
+    spectra = spectra_of_scene(statistics, gramians_of(problem, noise, subspace), noise, subspace)
+    fitted = fit_maps(problem, noise, subspace, errors=False).S / subspace.hsi[:, None]
+    assert angle_between(spectra, fitted) < 0.001
+    assert angle_between(subspace.F, fitted) > 1.0  # what is not freed of its noise is something else
+
+
+@pytest.mark.parametrize("size", [64, 48])
+def test_the_spectra_of_many_blocks_are_those_of_one(whole, size, monkeypatch):
+    problem, noise, subspace = whole
+    one = spectra_of_scene(statistics_of(problem), gramians_of(problem, noise, subspace), noise, subspace)
+    monkeypatch.setattr(first_pass, "_FITTED", size)
+    with crew_of(0) as crew:
+        statistics, gramians = shared_spectra(problem, crew)
+    found = noise_from(statistics)
+    many = spectra_of_scene(statistics, gramians, found, subspace)
+    assert many.shape == one.shape
+    assert angle_between(one, many) < 1.0
+
+
+@pytest.mark.parametrize("size", [512, 64, 10, 1])
+def test_blocks_cover_every_coarse_pixel_once(whole, size):
+    problem, _, _ = whole
+    ranges = list(first_pass._blocks(problem.degradation.P1, size))
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == problem.hsi.shape[0]
+    assert all(before[1] == after[0] for before, after in pairwise(ranges))
+
+
+def test_a_material_that_no_window_sees_has_its_spectrum(whole):
+    """A field of its own in a corner of a scene; windows lie in the middles of thirds."""
+    _, hsi, msi, degradation = small_pair((160, 128, 36), "reflect")
+    hsi, msi = hsi.copy(), msi.copy()
+    odd = np.zeros(36, np.float32)
+    odd[::2] = hsi.mean()
+    hsi[:6, :6] += odd
+    msi[:24, :24] += degradation.PM @ odd
+    problem = Problem(hsi, msi, degradation)
+    with crew_of(0) as crew:
+        statistics, gramians = shared_spectra(problem, crew)
+    noise = noise_from(statistics)
+    subspace = subspace_of(problem, noise)
+    spectra = spectra_of_scene(statistics, gramians, noise, subspace)
+    basis = np.linalg.qr(spectra)[0]
+    unit = odd / subspace.hsi
+    assert np.linalg.norm(unit - basis @ (basis.T @ unit)) < 0.1 * np.linalg.norm(unit)
