@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .. import formats, methods
 from ..api import fuse
+from ..estimation import Levels, estimate_levels
 from ..estimation.fit import estimated_snr, relative_residual
-from ..estimation.shift import Shift, shift_by_images
+from ..estimation.shift import Shift
 from ..imaging import degrade
 from ..model.checks import as_choice, check_values
 from ..model.degradation import Degradation
@@ -18,9 +19,12 @@ from ..model.files import check_apart
 from ..model.result import FusionResult
 from ..model.types import Callback, Matrix, Path
 from . import gaps, operators
-from .grids import shift_by_georeference
-from .pair import Pair, read_pair
+from .estimating import given_operators, settled, unseen
+from .pair import Pair
+from .placement import Placement
+from .preparation import Preparation, open_pair
 from .remarks import Listener, Remarks
+from .writing import Output, clipped, map_raster, provenance, result_raster, write_raster
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +43,8 @@ class FusedFiles:
     blur : fastccpd.rasters.operators.Blur
         What `psf` stands for, in words and as settings.
     shift : fastccpd.estimation.shift.Shift or None
-        The shift between the images that the operators do not know of; None if it is not known.
+        The shift from where the given blur puts the HSI, which `degradation` carries if it was put into it; None where
+        it is not known, or the blur itself was estimated.
     seen : (hsi, msi)
         The result as the two sensors would see it.
     residuals : dict
@@ -54,6 +59,14 @@ class FusedFiles:
         What was found or assumed, and what may be wrong with the result.
     written : dict
         The files that were written: "output" and "uncertainty", as far as they were asked for.
+    levels : fastccpd.estimation.Levels or None
+        The scale and offset that were found between the values of the two images; None where they do not tell.
+    placement : fastccpd.rasters.placement.Placement
+        Where the two images were taken from, and what was warped.
+    form : fastccpd.rasters.writing.Output
+        The form of the output.
+    tags : dict of str to str
+        How the result was made, as it stands in the output.
     """
 
     result: FusionResult
@@ -70,14 +83,18 @@ class FusedFiles:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     written: dict[str, str]
+    levels: Levels | None = None
+    placement: Placement | None = None
+    form: Output = field(default_factory=Output)
+    tags: dict[str, str] = field(default_factory=dict)
 
     def __repr__(self):
         return f"<FusedFiles {self.result!r}, {len(self.notes)} notes, {len(self.warnings)} warnings>"
 
     @property
     def raster(self) -> formats.Raster:
-        """The fused image as a `Raster`: the MSI's grid, the HSI's wavelengths, nodata where there were no data."""
-        return _raster(self.result.sri, self.pair, self.marked, with_bands=True)
+        """The fused image as a `Raster`: the fine grid, the HSI's bands, nodata where there were no data."""
+        return result_raster(self.result.sri, self.pair, self.marked, self.form, self.tags)
 
 
 def fuse_files(
@@ -88,11 +105,26 @@ def fuse_files(
     psf: Path | tuple[Matrix, Matrix] | None = None,
     srf: Path | Matrix | None = None,
     bands: str | None = None,
+    align: bool = True,
     ratio: int | None = None,
     band_axis: int | None = None,
+    grid: Path = "hsi",
+    bbox: tuple[float, float, float, float] | None = None,
+    window: tuple[slice, slice] | None = None,
+    keep_bands: str | None = None,
+    hsi_scale: float | None = None,
+    hsi_offset: float | None = None,
+    msi_scale: float | None = None,
+    msi_offset: float | None = None,
+    match_values: bool = False,
+    hsi_mask: Path | None = None,
+    msi_mask: Path | None = None,
     fill_nodata: bool = False,
     keep_filled: bool = False,
     uncertainty: Path | None = None,
+    output_dtype: str | None = None,
+    output_scale: float = 1.0,
+    cog: bool = False,
     overwrite: bool = False,
     method: str | methods.Method = methods.DEFAULT,
     dtype: str | None = None,
@@ -111,28 +143,42 @@ def fuse_files(
     Parameters
     ----------
     hsi, msi : path
-        npy, npz, mat, ENVI or GeoTIFF, by the suffix; `file.npz::name` names a variable.
+        A file of any format that `fastccpd.rasters.read` takes; `file.npz::name` names a variable.
     output : path, optional
         The file to write, in the format of its suffix. None: nothing is written.
     psf : str or (P1, P2), optional
-        The blur between the grids: "stereo", "scott", "gaussian[,sigma=…,taps=…,phase=…,boundary=…]", an npz file that
-        holds P1 and P2, or the two matrices. None: a Gaussian about the middle of the HSI's pixels where both images
-        are georeferenced, else "stereo".
-    srf : str or matrix
-        The spectral response of the MSI: "landsat", a csv file (`file.csv::B2,B3` picks bands), an npy, npz or MAT file
-        that holds the matrix PM, or the matrix. Either this or `bands` is needed.
+        The blur between the grids: "auto" (estimated from the images, with the shift), "stereo", "scott",
+        "gaussian[,sigma=…,taps=…,phase=…,boundary=…]", an npz file that holds P1 and P2, or the two matrices. None:
+        "auto" where no response is given either, else a Gaussian about the middle of the HSI's pixels where both
+        images are georeferenced, else "stereo".
+    srf : str or matrix, optional
+        The spectral response of the MSI: a sensor ("Sentinel-2A", any of `fastccpd.imaging.SENSORS`), "landsat", a csv
+        file (`file.csv::B2,B3` picks bands, `Sentinel-2A::B2,B3` too), an npy, npz or MAT file that holds the matrix
+        PM, or the matrix. "auto": estimated from the images. Neither this nor `bands`: that of the sensor that the
+        MSI's file names, else estimated.
     bands : str
         For each MSI band the HSI bands that it averages, counted from 1: "6-12,13-19+21,25" is three bands.
+    align : bool
+        Whether a shift between the images that they show beyond chance is put into the blur, also into one that is
+        given. False: it is only measured and said.
     ratio : int, optional
         MSI pixels per HSI pixel, in each direction. None: by georeferencing, else by the sizes.
-    band_axis : int, optional
-        Which stored axis holds the bands, in npy, npz and MAT files. None: the last.
+    band_axis, grid, bbox, window, keep_bands, hsi_scale, hsi_offset, msi_scale, msi_offset, hsi_mask, msi_mask
+        As of `fastccpd.rasters.Preparation`: how the two files are made ready.
+    match_values : bool
+        True brings the MSI to the units of the HSI by the scale and offset that are found between the two images.
     fill_nodata : bool
         True fills pixels without data from their neighbours. False: the method leaves them out, or refuses them.
     keep_filled : bool
         True keeps what the method puts where there are no data, rather than to mark it as nodata again.
     uncertainty : path, optional
         A file for the expected error of each pixel, an image of one band.
+    output_dtype : "float32", "float64", "int16", "uint16" or "int32", optional
+        Of the file that is written. None: `dtype`, and float32 where that is None too.
+    output_scale : float
+        Stored values are value × output_scale, and the file says so.
+    cog : bool
+        True writes GeoTIFF as a cloud-optimised one, with overviews.
     overwrite : bool
         Whether outputs that exist may be replaced. Inputs never are.
     method, starts, combine, rng, time_limit, threads, callback, **options
@@ -167,23 +213,42 @@ def fuse_files(
     >>> fused.pair.grids.ratio, fused.blur.text
     (4, 'the stereo convention')
     >>> rasters.read(files[2])
-    <Raster 16×20×36 float64, nothing else known>
+    <Raster 16×20×36 float32, tags>
     >>> folder.cleanup()
     """
     remarks = Remarks(messages)
     if dtype is not None:
         as_choice(dtype, "dtype", ("float32", "float64"))
     chosen = method if isinstance(method, methods.Method) else methods.make(method, options)
-    check_outputs(hsi, msi, psf, srf, {"-o": output, "--uncertainty": uncertainty})
-    _check_targets(output, uncertainty, overwrite, chosen, starts, combine)
-    pair = read_pair(hsi, msi, ratio, band_axis, remarks)
-    blur, PM = _operators(psf, srf, bands, hsi, pair, chosen.name, remarks)
-    pair = pair.without_bad_bands(remarks).without_gaps(chosen, fill_nodata, keep_filled, remarks)
-    degradation = operators.degradation(blur, PM[pair.good_msi])
-    degradation.check(pair.hsi.shape, pair.msi.shape)
+    form = Output(dtype=output_dtype or dtype or "float32", scale=output_scale, cog=cog)
+    wanted = Preparation(
+        ratio=ratio,
+        band_axis=band_axis,
+        grid=grid,
+        bbox=bbox,
+        window=window,
+        keep_bands=keep_bands,
+        hsi_scale=hsi_scale,
+        hsi_offset=hsi_offset,
+        msi_scale=msi_scale,
+        msi_offset=msi_offset,
+        hsi_mask=hsi_mask,
+        msi_mask=msi_mask,
+    )
+    check_outputs(hsi, msi, psf, srf, {"-o": output, "--uncertainty": uncertainty}, prepared=wanted)
+    check_targets(output, uncertainty, overwrite, chosen, starts, combine)
+    opened = open_pair(hsi, msi, wanted, remarks)
+    pair = opened.load()
+    blur, PM = given_operators(psf, srf, bands, hsi, pair, chosen, remarks)
+    pair = pair.leaving_out(unseen(PM, pair.good_msi, pair.msi, remarks))
+    PM = None if PM is None else PM[pair.good_msi]
+    pair = pair.without_bad_bands().without_gaps(chosen, fill_nodata, keep_filled, remarks)
     for name, image in (("hsi", pair.hsi), ("msi", pair.msi)):
         check_values(image.cube, name)
-    shift = _shift(pair, degradation, remarks)
+    blur, PM, pair, shift = settled(blur, PM, pair, chosen, align, remarks)
+    degradation = operators.degradation(blur, PM)
+    degradation.check(pair.hsi.shape, pair.msi.shape)
+    levels, pair = _levels(pair, degradation, match_values, remarks)
     cubes = tuple(image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi))
     if not fill_nodata:
         options |= {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
@@ -191,13 +256,8 @@ def fuse_files(
     max_iter = getattr(chosen, "max_iter", None)
     with nullcontext(callback) if progress is None else progress(chosen.name, max_iter) as shown:
         called = None if shown is None else _remembering(shown, stopped)
-        how: dict[str, Any] = {
-            "starts": starts,
-            "combine": combine,
-            "rng": rng,
-            "time_limit": time_limit,
-            "threads": threads,
-        }
+        how: dict[str, Any] = {"starts": starts, "combine": combine, "rng": rng}
+        how |= {"time_limit": time_limit, "threads": threads}
         result = fuse(cubes[0], cubes[1], degradation, method=method, callback=called, **how, **options)
     # Maps need no further starts.
     complete = result.converged and (len(result.start_costs) == starts or result.shown == "maps")
@@ -206,7 +266,16 @@ def fuse_files(
     compared = zip(("hsi", "msi"), measured, seen, strict=True)
     residuals = {name: relative_residual(image, degraded) for name, image, degraded in compared}
     marked = np.zeros_like(pair.missing) if keep_filled else pair.missing
-    written = _write(output, uncertainty, overwrite, result, pair, marked, starts, remarks)
+    known = {
+        "blur": blur.settings,
+        "blur_sigma": blur.sigma,
+        "moved": blur.moved,
+        "offset": pair.grids.offset,
+        "shift": shift,
+    }
+    used = wanted.given() | ({"match_values": str(levels)} if match_values else {})
+    tags = provenance(result, pair, degradation, known, used)
+    written = _write(output, uncertainty, overwrite, result, pair, marked, starts, form, tags, remarks)
     return FusedFiles(
         result=result,
         pair=pair,
@@ -222,6 +291,10 @@ def fuse_files(
         notes=tuple(remarks.notes),
         warnings=tuple(remarks.warnings),
         written=written,
+        levels=levels,
+        placement=opened.placement,
+        form=form,
+        tags=tags,
     )
 
 
@@ -232,6 +305,7 @@ def check_outputs(
     srf: Path | Matrix | None,
     rasters: Mapping[str, Path | None],
     pages: Mapping[str, Path | None] | None = None,
+    prepared: Preparation | None = None,
 ) -> None:
     """Refuse outputs of a fusion that are what it reads, or that are one file.
 
@@ -243,14 +317,19 @@ def check_outputs(
         The images that are written, by the option or argument that names them.
     pages : dict of name to path or None, optional
         Other files that are written.
+    prepared : Preparation, optional
+        How the files are made ready, by files that are read too.
     """
     read = [*formats.files_read(hsi), *formats.files_read(msi), *operators.files_read(psf, srf)]
+    read += [] if prepared is None else prepared.files_read()
     written = [(name, path, formats.files_written(path)) for name, path in rasters.items() if path is not None]
     written += [(name, path, [path]) for name, path in (pages or {}).items() if path is not None]
     check_apart(written, read)
 
 
-def _check_targets(output, uncertainty, overwrite, method, starts, combine):
+def check_targets(
+    output: Path | None, uncertainty: Path | None, overwrite: bool, method: methods.Method, starts: int, combine: str
+) -> None:
     """Refuse, before anything is read, what cannot or must not be written."""
     if output is not None:
         formats.check_target(output, overwrite)
@@ -264,28 +343,6 @@ def _check_targets(output, uncertainty, overwrite, method, starts, combine):
     formats.check_target(uncertainty, overwrite)
 
 
-def _operators(psf, srf, bands, hsi_path, pair, method, remarks):
-    """The blur, and PM for the HSI's good bands and all of the MSI's."""
-    georeferenced = pair.grids.offset is not None
-    blur = operators.blur(psf, pair.msi.shape[:2], pair.grids.ratio, georeferenced=georeferenced, method=method)
-    assumed = blur.settings["assumed"]
-    remarks.note(
-        f"the blur is taken to be {blur.text}; give --psf if that is not so" if assumed else f"the blur is {blur.text}"
-    )
-    return blur, operators.response(srf, bands, pair.hsi, pair.good_hsi, hsi_path, pair.msi.shape[2])
-
-
-def _shift(pair, degradation, remarks):
-    """The shift that the operators do not know of, by georeferencing or else by the images; None if it is not known."""
-    if pair.grids.offset is not None:
-        shift = shift_by_georeference(pair.grids, degradation.P1, degradation.P2)
-    else:
-        shift = shift_by_images(pair.hsi.cube, pair.msi.cube, degradation)
-    if shift is not None and shift.matters:
-        remarks.warn(str(shift))
-    return shift
-
-
 def _remembering(callback, stopped):
     """The callback, which notes in `stopped` that it asked for an end."""
 
@@ -297,34 +354,44 @@ def _remembering(callback, stopped):
     return called
 
 
-def _write(output, uncertainty, overwrite, result, pair, marked, starts, remarks):
+def _levels(pair, degradation, apply, remarks):
+    """The scale and offset between the images, and the pair with the MSI in the HSI's units if that is asked for."""
+    levels = estimate_levels(pair.hsi.cube, pair.msi.cube, degradation, ~pair.missing_hsi, ~pair.missing_msi)
+    if levels is None:
+        if apply:
+            raise ValueError("--match-values: the images have too little in common to tell a scale; leave it out")
+        return None, pair
+    if apply:
+        remarks.note(f"{levels}; the MSI is brought to the HSI's units")
+        cube = (pair.msi.cube - levels.offset) / levels.scale
+        return levels, replace(pair, msi=replace(pair.msi, cube=cube, nodata=None))
+    if levels.agree:
+        remarks.note(str(levels))
+    else:
+        remarks.warn(
+            f"{levels}; if both are meant to be in the same units, say --msi-scale and --msi-offset, or --match-values "
+            "to apply what was found"
+        )
+    return levels, pair
+
+
+def _write(output, uncertainty, overwrite, result, pair, marked, starts, form, tags, remarks):
     """The image and its uncertainty, as far as they are asked for; the files that were written."""
     written = {}
     if output is not None:
-        _write_raster(output, _raster(result.sri, pair, marked, with_bands=True), overwrite, remarks)
+        outside = clipped(result.sri, marked, form)
+        if outside:
+            remarks.warn(
+                f"{output}: {outside} values are beyond {form.dtype} and cut off; use a smaller --output-scale"
+            )
+        write_raster(output, result_raster(result.sri, pair, marked, form, tags), form, overwrite, remarks)
         written["output"] = str(output)
     if uncertainty is not None and result.uncertainty is None:
         one = len(result.start_costs) == 1 and starts > 1
         why = "one start alone has no spread" if one else "the decomposition is the image, of which none is known"
         remarks.warn(f"{uncertainty}: not written, for {why}")
     elif uncertainty is not None:
-        deviation = result.uncertainty[:, :, None].astype(result.dtype)
-        _write_raster(uncertainty, _raster(deviation, pair, marked), overwrite, remarks)
+        deviation = result.uncertainty.astype(np.float64 if form.dtype == "float64" else np.float32)
+        write_raster(uncertainty, map_raster(deviation, pair, marked, tags), form, overwrite, remarks)
         written["uncertainty"] = str(uncertainty)
     return written
-
-
-def _raster(cube, pair, marked, with_bands=False):
-    """A cube on the MSI's grid, its missing pixels marked; with the wavelengths of the HSI."""
-    nodata = None
-    if marked.any():
-        cube, nodata = gaps.marked(cube, marked, pair.msi.nodata)
-    known = {"wavelengths": pair.hsi.wavelengths, "fwhm": pair.hsi.fwhm} if with_bands else {}
-    return formats.Raster(cube, **known, nodata=nodata, georeference=pair.msi.georeference)
-
-
-def _write_raster(path, raster, overwrite, remarks):
-    lost = formats.lost_by(path, raster)
-    if lost:
-        remarks.warn(f"{path}: this format cannot carry {', '.join(lost)}, which is lost")
-    formats.write(path, raster, overwrite=overwrite)

@@ -22,7 +22,8 @@ def without_bad_bands(raster: Raster) -> Raster:
     if good.all():
         return replace(raster, bad_bands=None)
     kept = {
-        name: None if getattr(raster, name) is None else getattr(raster, name)[good] for name in ("wavelengths", "fwhm")
+        name: None if getattr(raster, name) is None else np.asarray(getattr(raster, name))[good]
+        for name in ("wavelengths", "fwhm", "scale", "offset", "names")
     }
     return replace(raster, cube=np.ascontiguousarray(raster.cube[:, :, good]), bad_bands=None, **kept)
 

@@ -17,6 +17,7 @@ from ..estimation.shift import Shift, better_phase, directions, phase_of
 from ..formats import Header, Raster
 from ..model.checks import as_count
 from ..model.types import Operator
+from .mapping import affine, crs_name
 
 # Pixel sizes may be rounded too: by so little that it does not add up to this over the picture, in MSI pixels.
 _DRIFT = 0.1
@@ -111,22 +112,11 @@ def _check_crs(hsi, msi):
     return ("the coordinate systems of the two grids are not known to agree",) if same is None else ()
 
 
-def crs_name(crs: str) -> str:
-    """The name that begins a WKT text."""
-    return crs.split('"')[1] if crs.count('"') >= 2 else crs[:40]
-
-
 def _relative(hsi, msi):
     """The linear part [[rows by row, rows by column], [columns by row, columns by column]] and offset of T_M⁻¹ T_H."""
-    (A, a), (B, b) = (_affine(transform) for transform in (hsi, msi))
+    (A, a), (B, b) = (affine(transform) for transform in (hsi, msi))
     down, right = (float(part) for part in np.linalg.solve(B, a - b))
     return np.linalg.solve(B, A), (down, right)
-
-
-def _affine(transform):
-    """The map (row, column) to (x, y) as matrix and vector."""
-    a, b, c, d, e, f = transform
-    return np.array([[b, a], [e, d]]), np.array([c, f])
 
 
 def _ratio_of_pixels(scale, shape):

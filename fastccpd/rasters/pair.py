@@ -10,9 +10,8 @@ import numpy as np
 from .. import formats
 from ..methods import Method
 from ..model import types
-from ..model.shapes import size_name
 from . import gaps
-from .grids import Grids, grids_of
+from .grids import Grids
 from .remarks import Remarks
 
 # What becomes of pixels without data, by --fill-nodata and --keep-filled.
@@ -26,7 +25,10 @@ _FATES = {
 
 @dataclass(frozen=True)
 class Pair:
-    """The two images, how their grids lie, which of their bands are good, and which pixels have no data."""
+    """The two images, how their grids lie, which of their bands are good, and which pixels have no data.
+
+    `wavelengths`, `fwhm` and `names` are those of all bands of the HSI, also once bad ones are left out.
+    """
 
     hsi: formats.Raster
     msi: formats.Raster
@@ -35,20 +37,29 @@ class Pair:
     good_msi: np.ndarray
     missing_hsi: np.ndarray
     missing_msi: np.ndarray
+    wavelengths: np.ndarray | None = None
+    fwhm: np.ndarray | None = None
+    names: tuple[str, ...] | None = None
 
     @cached_property
     def missing(self) -> types.Mask:
         """The pixels of the result without data."""
         return gaps.fine_mask(self.missing_hsi, self.missing_msi, self.grids.ratio)
 
-    def without_bad_bands(self, remarks: Remarks) -> "Pair":
-        """Both images without the bands that are marked as bad, which are noted."""
-        for name, good in (("hsi", self.good_hsi), ("msi", self.good_msi)):
-            if not good.all():
-                numbers = ", ".join(map(str, np.flatnonzero(~good) + 1))
-                remarks.note(
-                    f"{name}: {int((~good).sum())} of {good.size} bands are marked as bad and left out ({numbers})"
-                )
+    def leaving_out(self, msi_bands: types.Mask) -> "Pair":
+        """The pair with further bands of the MSI marked as bad."""
+        good = self.good_msi & ~msi_bands
+        return replace(self, good_msi=good, msi=replace(self.msi, bad_bands=~good))
+
+    def without_msi_bands(self, left_out: types.Mask) -> "Pair":
+        """The pair, of good bands alone, without some of the MSI's."""
+        good = self.good_msi.copy()
+        good[np.flatnonzero(good)[left_out]] = False
+        msi = gaps.without_bad_bands(replace(self.msi, bad_bands=left_out))
+        return replace(self, good_msi=good, msi=msi)
+
+    def without_bad_bands(self) -> "Pair":
+        """Both images with their good bands alone."""
         return replace(self, hsi=gaps.without_bad_bands(self.hsi), msi=gaps.without_bad_bands(self.msi))
 
     def without_gaps(self, method: Method, fill: bool, keep: bool, remarks: Remarks) -> "Pair":
@@ -73,35 +84,6 @@ class Pair:
             remarks.note(f"{sentence}; {_FATES[fill, keep]}")
         images = {name: gaps.filled(getattr(self, name), parts[name]) for name in counts}
         return replace(self, **images)
-
-
-def read_pair(hsi: types.Path, msi: types.Path, ratio: int | None, band_axis: int | None, remarks: Remarks) -> Pair:
-    """The two files and how they lie to each other; what was found is noted.
-
-    Parameters
-    ----------
-    hsi, msi : path
-    ratio, band_axis : int or None
-        As of `fuse_files`.
-    remarks : Remarks
-
-    Returns
-    -------
-    Pair
-    """
-    images = {}
-    for name, path in (("hsi", hsi), ("msi", msi)):
-        image = images[name] = formats.read(path, band_axis=band_axis_of(path, band_axis))
-        remarks.note(f"{name}: {size_name(image.shape)} {image.dtype}, {image.source['layout']}")
-        for note in image.source["notes"]:
-            remarks.note(f"{name}: {note}")
-    grids = grids_of(images["hsi"], images["msi"], ratio)
-    if grids.ratio_from != "given":
-        remarks.note(f"the ratio is {grids.ratio}, by {grids.ratio_from}")
-    for note in grids.notes:
-        remarks.warn(note)
-    masks = [image.missing() for image in images.values()]
-    return Pair(images["hsi"], images["msi"], grids, *map(gaps.good_bands, images.values()), *masks)
 
 
 def band_axis_of(path: types.Path, band_axis: int | None) -> int | None:

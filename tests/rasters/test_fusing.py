@@ -85,12 +85,12 @@ def test_a_listener_hears_notes_and_warnings_as_they_come(tmp_path):
         rasters.write(tmp_path / f"{name}.npz", image)
     listener = Listener()
     files = tmp_path / "h.npz", tmp_path / "m.npz"
-    fused = fuse_files(*files, srf="landsat", messages=listener, **QUICK)
+    fused = fuse_files(*files, srf="landsat", grid="msi", psf="gaussian,phase=1.5", messages=listener, **QUICK)
     assert listener.notes == list(fused.notes)
     assert listener.warnings == list(fused.warnings)
     assert len(fused.warnings) == 1
     with pytest.warns(UserWarning, match="MSI pixels"):
-        fuse_files(*files, srf="landsat", **QUICK)
+        fuse_files(*files, srf="landsat", grid="msi", psf="gaussian,phase=1.5", **QUICK)
 
 
 @pytest.mark.parametrize(
