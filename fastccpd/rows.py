@@ -9,12 +9,14 @@ A row without the field "schema" is of before there was one. `upgraded` gives it
 
 import gzip
 import hashlib
+import io
 import json
 import math
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,10 +25,28 @@ from . import machine
 from .model import types
 from .model.degradation import Degradation
 
+__all__ = [
+    "FIELDS",
+    "KINDS",
+    "SCHEMA",
+    "Field",
+    "Value",
+    "examined",
+    "fault",
+    "hash_of_inputs",
+    "read",
+    "upgraded",
+    "validate",
+    "written_by",
+]
+
 #: The version of the schema that is written here, and the highest that is read.
 SCHEMA = 1
 
 KINDS = ("fusion", "speed")
+
+# A row takes a kilobyte or two. A small compressed file may stand for more than there is memory.
+_MOST_BYTES = 2**28
 
 # Of a hash in hexadecimal: enough that no two of all images there are share one.
 _DIGITS = 16
@@ -135,6 +155,7 @@ FIELDS: dict[str, Field] = _table(
     Field("peak_memory", _SIZE.or_null(), "fusion", outcome=True),
     Field("error", _TEXT, "fusion", required=False),
     Field("lee", _SCORES, "fusion", required=False),
+    Field("filtered", _FLAG, "fusion", required=False),
     Field("status", _TEXT, "fusion", required=False),
     Field("n_iter", _SIZE.or_null(), "fusion", required=False),
     Field("cost", _NUMBER.or_null(), "fusion", required=False),
@@ -147,6 +168,12 @@ FIELDS: dict[str, Field] = _table(
     Field("baseline_seconds", _DURATION, "speed"),
     Field("speedup", _POSITIVE, "speed"),
     Field("repeats", _COUNT, "speed", required=False),
+    Field("company", _TEXT, "speed", required=False),
+    Field("flops", _DURATION, "speed", required=False),
+    Field("bytes", _DURATION, "speed", required=False),
+    Field("peak_flops", _POSITIVE, "speed", required=False),
+    Field("peak_bytes", _POSITIVE, "speed", required=False),
+    Field("cpu_seconds", _DURATION, required=False),
     Field("threads", _COUNT, required=False),
     Field("versions", _OBJECT, required=False),
     Field("commit", _TEXT, required=False),
@@ -212,14 +239,13 @@ def read(path: types.Path) -> tuple[list[Row], list[str]]:
 
 def examined(path: types.Path) -> Iterator[tuple[int, Any, str | None]]:
     """(number, row, what is wrong with it) of every line that is not empty; a torn last line is left out."""
-    lines = _content(Path(path)).split(b"\n")
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(io.BytesIO(_content(Path(path))), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            if number < len(lines):
+            if line.endswith(b"\n"):
                 yield number, None, "not JSON; one object a line is needed"
             continue
         yield number, row, fault(row)
@@ -289,11 +315,18 @@ def _shown(value):
 
 
 def _content(path):
-    if path.suffix != ".gz":
-        return path.read_bytes()
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # reading a pipe might never end
+        raise OSError(
+            f"{path}: is {'a folder' if stat.S_ISDIR(status.st_mode) else 'no regular file'}; rows are needed"
+        )
     try:
-        return gzip.decompress(path.read_bytes())
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+            content = cast(bytes, file.read(_MOST_BYTES + 1))
     except (EOFError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
             raise
         raise ValueError(f"{path}: is not a whole gzip file ({error}); compressed JSON lines are needed") from None
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"{path}: holds more than {_MOST_BYTES} bytes of rows; at most as many are read")
+    return content

@@ -41,6 +41,8 @@ class Task:
         Fine pixels per coarse one, along a side.
     time_limit : float or None
         Seconds.
+    filtered : bool
+        Whether the image is scored after the Lee filter too.
     """
 
     scene: str
@@ -53,10 +55,11 @@ class Task:
     band: int | None = None
     ratio: int = 4
     time_limit: float | None = None
+    filtered: bool = True
 
-    def tuned_to(self, options):
+    def tuned_to(self, options, filtered):
         """The same with other options, found with the truth known."""
-        return replace(self, options=options, tuned=True)
+        return replace(self, options=options, tuned=True, filtered=filtered)
 
     def identity(self):
         """The same text for the same task, also after a passage through JSON."""
@@ -66,6 +69,15 @@ class Task:
 def task_of(row):
     """The task that a row answers; what rows of an earlier version lack is the default."""
     return Task(**{name: row[name] for name in Task.__dataclass_fields__ if name in row})
+
+
+def identity_of(row):
+    """The same text for rows of the same run, of whatever kind."""
+    if row["kind"] == "fusion":
+        return json.dumps([row["package"], row["version"], task_of(row).identity()])
+    return json.dumps(
+        {name: value for name, value in row.items() if name not in ("machine", "versions")}, sort_keys=True
+    )
 
 
 def measure(task):

@@ -73,7 +73,16 @@ def rank(scene="indian-pines", methods=None, runs=10, snr=(5,), ranks=RANKS, tun
 
 
 def scenes(
-    scenes=None, methods=None, snr=SCENE_SNRS, draws=3, ratio=None, tuned=True, time_limit=None, file=None, **how
+    scenes=None,
+    methods=None,
+    snr=SCENE_SNRS,
+    draws=3,
+    ratio=None,
+    tuned=True,
+    time_limit=None,
+    tuning_runs=MOST,
+    file=None,
+    **how,
 ):
     """All scenes at all SNRs, every system at its published settings and tuned.
 
@@ -89,16 +98,22 @@ def scenes(
         Fine pixels per coarse one, along a side; None: 4, and 3 for a real pair.
     time_limit : float, optional
         Seconds, of one run.
+    tuning_runs : int
+        The most runs that the tuning of a cell may take. A search that ended early goes on from its rows.
 
     Returns
     -------
     list of dict
     """
     systems = chosen(methods)
+    limit = None if time_limit is None else as_number(time_limit, "time_limit")
+    most = as_count(tuning_runs, "tuning_runs", most=MOST)
     names = [name for name in scene_names() if name != "synthetic"] if scenes is None else list(scenes)
     for name in names:
         simulated(name, None, 0, ratio)  # one that cannot be had is one error here, not one in each process
-    return runner.run(_jobs(names, systems, draws, snr, tuned, ratio=ratio, time_limit=time_limit), file, **how)
+    # Nothing here shows tuned rows after the Lee filter, which would take a third of the time.
+    jobs = _jobs(names, systems, draws, snr, tuned, most, ratio=ratio, time_limit=limit, filtered=False)
+    return runner.run(jobs, file, **how)
 
 
 def tasks(scene, systems, runs, snrs, **common):
@@ -116,8 +131,8 @@ def tasks(scene, systems, runs, snrs, **common):
     return planned
 
 
-def _jobs(scenes, systems, runs, snrs, tuned=False, ratio=None, **common):
-    """The published settings of all first, then cell by cell the tuned ones."""
+def _jobs(scenes, systems, runs, snrs, tuned=False, most=MOST, ratio=None, filtered=True, **common):
+    """The published settings of all first, then cell by cell the tuned ones, `filtered` or not."""
     published = []
     for scene in scenes:
         size = usual_ratio(scene) if ratio is None else ratio
@@ -127,15 +142,19 @@ def _jobs(scenes, systems, runs, snrs, tuned=False, ratio=None, **common):
         cells = {}
         for task in published:
             cells.setdefault((task.scene, task.snr, task.system), []).append(task)
-        jobs += [runner.Job(_tuned(cell), MOST + len(cell)) for cell in cells.values() if named(cell[0].system).grid()]
+        jobs += [
+            runner.Job(_tuned(cell, filtered, most), most + len(cell))
+            for cell in cells.values()
+            if named(cell[0].system).grid()
+        ]
     return jobs
 
 
-def _tuned(cell):
+def _tuned(cell, filtered, most):
     """The tasks of tuning: a search on the first of a cell's images, and the best setting on the others."""
     first, *others = cell
     (row,) = yield [first]
-    settings = search(named(first.system), score_of(row))
+    settings = search(named(first.system), score_of(row), most)
     scores = None
     while True:
         try:
@@ -143,6 +162,6 @@ def _tuned(cell):
         except StopIteration as end:
             best = end.value
             break
-        scores = [score_of(row) for row in (yield [first.tuned_to(options) for options in batch])]
+        scores = [score_of(row) for row in (yield [first.tuned_to(options, filtered) for options in batch])]
     if best != first.options:
-        yield [task.tuned_to(best) for task in others]
+        yield [task.tuned_to(best, filtered) for task in others]

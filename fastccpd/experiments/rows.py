@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from statistics import median
 
 from ..imaging.metrics import usual_names
-from ..model.files import write_whole
+from ..model.files import one_line, write_whole
 from ..rows import examined
 
 
@@ -38,6 +38,22 @@ def read(path):
             raise ValueError(f"{path}: line {number} is {what}; remove it, and its row is computed again")
         found.append(row)
     return found
+
+
+def check_drawable(path, rows):
+    """Refuse rows of a file in which there is nothing to draw.
+
+    Parameters
+    ----------
+    path : path
+        For the message.
+    rows : list of dict
+    """
+    if not rows:
+        raise ValueError(f"{path}: holds no rows; run the experiment without --redraw first")
+    if all("error" in row for row in rows):
+        first = rows[0]
+        raise ValueError(f"{path}: all rows failed, the first ({first['system']}): {one_line(first['error'])}")
 
 
 @contextmanager
@@ -106,7 +122,8 @@ def write_csv(path, rows):
     rows : list of dict
     """
     columns = ["scene", "system", "method", "options", "tuned", "snr", "run", *usual_names()]
-    columns += [f"lee_{name}" for name in usual_names()] + ["seconds", "peak_memory", "n_iter", "status", "error"]
+    columns += [f"lee_{name}" for name in usual_names()]
+    columns += ["seconds", "cpu_seconds", "peak_memory", "n_iter", "status", "error"]
     lines = []
     for row in rows:
         lee = {f"lee_{name}": value for name, value in row.get("lee", {}).items()}
@@ -132,6 +149,8 @@ def rank_of(row):
 def counting(rows, by, scores="metrics"):
     """(key, row) of every row that counts by itself, and of the best setting of every tuned system and image.
 
+    Where a system was not tuned at an SNR it has no tuned entry there.
+
     Parameters
     ----------
     rows : list of dict
@@ -145,14 +164,14 @@ def counting(rows, by, scores="metrics"):
     (value of `by`, system, tuned), row
     """
     best = {}
-    tuned_systems = {row["system"] for row in rows if row["tuned"]}
+    searched = {(row["system"], row["snr"]) for row in rows if row["tuned"]}
     for row in rows:
         if scores not in row:  # it failed, or its package knows no filter
             continue
         place = rank_of(row) if by == "rank" else row[by]
         if not row["tuned"]:
             yield (place, _plain(row, by), False), row
-        if row["system"] in tuned_systems:
+        if (row["system"], row["snr"]) in searched:
             image = (place, _plain(row, by), row["snr"], row["run"])
             if image not in best or _rsnr(row[scores]) > _rsnr(best[image][scores]):
                 best[image] = row
@@ -163,7 +182,7 @@ def counting(rows, by, scores="metrics"):
 def _to_six_digits(name, value):
     if name in ("metrics", "lee"):
         return {metric: _to_six_digits("cost", score) for metric, score in value.items()}
-    return float(f"{value:.6g}") if name in ("seconds", "cost") and isinstance(value, float) else value
+    return float(f"{value:.6g}") if name in ("seconds", "cpu_seconds", "cost") and isinstance(value, float) else value
 
 
 def _plain(row, by):
@@ -172,7 +191,7 @@ def _plain(row, by):
 
 
 def _rsnr(scores):
-    return float("-inf") if scores["rsnr"] is None else scores["rsnr"]
+    return float("-inf") if scores.get("rsnr") is None else scores["rsnr"]
 
 
 def median_of(values):

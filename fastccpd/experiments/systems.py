@@ -246,7 +246,7 @@ _ALL = {
         tensor=False,
     ),
     "gsa": System("GSA", "gsa", {}, knobs={"ridge": (0.0, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)}, tensor=False),
-    "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": 30}),
+    "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": "auto"}),
     "tv-maps": System("TV maps", "tv-maps", {}, tensor=False),
     "auto": System("auto", "auto", {"rank": 30}),
 }
@@ -265,17 +265,24 @@ OWN = tuple(name for name in SYSTEMS if SYSTEMS[name].method in ("nn-ccpd-auto",
 def named(name):
     """The system called `name`, which may end in "@R"."""
     plain, mark, rank = name.partition("@")
-    known = plain in SYSTEMS and (not mark or (SYSTEMS[plain].tensor and rank.isdecimal() and int(rank) > 0))
-    if not known:
+    if not is_known(name):
         raise ValueError(
             f"methods: got {name!r}; one of {', '.join(SYSTEMS)} is needed (a tensor method may end in @R)"
         )
     return SYSTEMS[plain].at_rank(int(rank)) if mark else SYSTEMS[plain]
 
 
+def is_known(name):
+    """Whether there is a system of this name; one of another package may have any."""
+    plain, mark, rank = name.partition("@")
+    if plain not in SYSTEMS or not mark:
+        return plain in SYSTEMS
+    return SYSTEMS[plain].tensor and rank.isascii() and rank.isdecimal() and int(rank) > 0
+
+
 def label_of(name):
     """What pictures and tables call a system; one of another package goes by its own name."""
-    return named(name).label if name.partition("@")[0] in SYSTEMS else name
+    return named(name).label if is_known(name) else name
 
 
 def chosen(names=None, ranks=None, tensor_only=False):
@@ -298,6 +305,6 @@ def in_order(names):
 
     def place(name):
         plain, _, rank = name.partition("@")
-        return (order.index(plain), int(rank or 0), "") if plain in SYSTEMS else (len(order), 0, name)
+        return (order.index(plain), int(rank or 0), "") if is_known(name) else (len(order), 0, name)
 
     return sorted(names, key=place)

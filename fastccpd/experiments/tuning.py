@@ -3,7 +3,10 @@
 No user has the truth, so what it finds is an upper bound on what careful hands could reach, not a result. It is wide
 rather than fine: the lists of values go over decades, and who is beaten at the best of them is beaten fairly.
 
-    1. One knob after the other runs over all its values, the others staying where they are; the best stays.
+    1. One knob after the other is moved, the others staying where they are; the best value stays. A short list is run
+       over whole. On a longer one, which is in order of size, the search walks up and down from where it stands, and
+       past values that are as good, or one that is worse; after two of those in succession it goes no further that
+       way. So what is dear and far beyond the best (a subspace of 25 in heavy noise) is not run.
     2. Round after round, each knob tries the values beside its own, until a whole round finds nothing better. So do
        the system's `steps`, knobs that are too many, or too closely tied to others, to be run over whole.
     3. Once more from 1, until that finds nothing better either.
@@ -20,6 +23,13 @@ from typing import Any
 
 #: The most runs that tuning may take, on top of that of the published setting.
 MOST = 40
+
+# A list of at most as many values is run over whole.
+_SHORT = 3
+
+# After so many values in succession that are worse than the best by so many dB, a walk goes no further.
+_MISSES = 2
+_WORSE = 0.05
 
 Options = dict[str, Any]
 
@@ -60,7 +70,7 @@ def _until_nothing_is_better(walk, passing):
 
 def _all_values(walk):
     for names, values in walk.lists:
-        yield from walk.try_values(names, values)
+        yield from walk.along(names, values)
     yield from _until_nothing_is_better(walk, _values_beside)
 
 
@@ -101,6 +111,23 @@ class _Walk:
         if self._score(best) > self._score(self.place):
             self.place = best
 
+    def along(self, names, values):
+        """Yield the settings on the way up and down from a knob's value, both a step at a time; move to the best."""
+        start = self.number(names, values)
+        if start is None or len(values) <= _SHORT:
+            yield from self.try_values(names, values)
+            return
+        ways = dict.fromkeys((1, -1), (start, 0))  # where each way has come to, and its misses in succession
+        while ways and self.left:
+            ways = {step: (at + step, misses) for step, (at, misses) in ways.items() if 0 <= at + step < len(values)}
+            best = self._score(self.place)
+            yield from self.try_values(names, [values[at] for at, _ in ways.values()])
+            scores = {
+                step: self.scores.get(self._key_at(names, values[at]), -math.inf) for step, (at, _) in ways.items()
+            }
+            misses = {step: 0 if score >= best - _WORSE else ways[step][1] + 1 for step, score in scores.items()}
+            ways = {step: (at, misses[step]) for step, (at, _) in ways.items() if misses[step] < _MISSES}
+
     def beside(self, names, values):
         """The values next to that of a knob; none where it stands at another than those of its list."""
         number = self.number(names, values)
@@ -115,6 +142,9 @@ class _Walk:
         options = self.system.changed(self.place, names, value)
         given = self.system.options
         return {name: old for name, old in options.items() if name in given or old != self.system.published(name)}
+
+    def _key_at(self, names, value):
+        return _key(self._moved(names, value))
 
     def _score(self, place):
         return self.scores[_key(place)]

@@ -19,7 +19,16 @@ from ..model.shapes import size_name
 from .case import Given, case_of, view_of
 from .figures import figures_of
 from .html import Markup, element, number, page, pairs, picture, table
+from .operators import blur_figure, response_figure
 from .scores import score_table
+
+__all__ = ["fusion"]
+
+# Of estimates that are shown beside the result.
+_RIVALS = (
+    "Other methods run at the settings that their authors publish, without tuning to this scene; unless a name says "
+    "otherwise."
+)
 
 
 def fusion(
@@ -109,6 +118,7 @@ def fusion(
         "Colour composites": _composites(case),
         **({"Residuals and spectral angles": _errors(case)} if case.truth is not None else {"Fit": _fit(case)}),
         **({} if result.uncertainty is None else {"Uncertainty": _uncertainty(case)}),
+        **({} if degradation is None else {"Blur and response": _operators(case)}),
         "Spectra": _spectra(case),
         "Convergence": _convergence(case),
         "Versions": _versions(case),
@@ -134,10 +144,11 @@ def _check_target(path, overwrite):
 def _summary(case, notes):
     result = case.result
     rows = {
+        "Verdict": element("strong", result.verdict),
         "Fused": f"HSI {size_name(case.hsi.shape)} and MSI {size_name(case.msi.shape)} into {size_name(case.shape)} "
         "(rows×columns×bands)",
         "Method": result.method,
-        "Status": element("strong", result.status),
+        "Status": str(result.status),
         "Iterations": f"{result.n_iter}, final cost {number(result.cost)}",
         "Time": f"{number(result.seconds)} s",
     }
@@ -205,6 +216,8 @@ def _metrics(case, scores):
         parts += [score_table(scores, case.view.quantity)]
     elif case.truth is None:
         parts += [element("p", "The truth is not known, so the result cannot be scored against it.")]
+    if scores and len(case.estimates) > 1:
+        parts += [element("p", _RIVALS, class_="small")]
     if case.residuals is not None:
         parts += [_residual_table(case)]
     elif case.truth is None:
@@ -298,6 +311,19 @@ def _fit(case):
         caption = f"Degraded result − {name}. Noise alone is left where the fit is good: a picture in it is a misfit."
         parts.append(_figure(drawn, f"Residuals of the {name} at {len(bands)} bands", caption + _decimation(case)))
     return Markup("".join(parts))
+
+
+def _operators(case):
+    """What the result rests on: the blur and the response, given or estimated."""
+    known, shown = case.degradation, case.wavelengths
+    blur = (
+        "What the middle pixel of the HSI sees of the MSI's pixels: a centre off the middle of the square is a shift "
+        "between the images."
+    )
+    response = "The weights of the HSI's bands in each band of the MSI; estimated ones belong to this pair alone."
+    return _figure(blur_figure(known), "The blur of one HSI pixel", blur) + _figure(
+        response_figure(known, shown), f"The response of {known.PM.shape[0]} MSI bands", response
+    )
 
 
 def _uncertainty(case):

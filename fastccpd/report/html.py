@@ -52,17 +52,18 @@ figcaption, .small { color: #444; font-size: 0.9rem; margin-top: 0.4rem; max-wid
 }
 """
 
-# A coarse and a fine chequerboard: without an icon of its own, a browser asks for one.
-_ICON = (
+#: A coarse and a fine chequerboard: without an icon of its own, a browser asks for one.
+ICON = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQAgMAAABinRfyAAAADFBMVEUAcrLmnwD///8AnnNwQzQ/AAAAH0lEQVR42mNg"
     "WHX3LgPDqvJyBgRrFQOQtYoBhUWkOgAA6x/hxdRXdAAAAABJRU5ErkJggg=="
 )
 
-_PAGE = """<!DOCTYPE html>
+#: How every page begins; `policy` says which styles and scripts are allowed beside its own pictures.
+BEGINNING = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; {policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <link rel="icon" type="image/png" href="{icon}">
@@ -71,7 +72,9 @@ _PAGE = """<!DOCTYPE html>
 <body>
 <header>
 <h1>{title}</h1>
-<nav aria-label="Sections"><ul>{links}</ul></nav>
+"""
+
+_PAGE = """<nav aria-label="Sections"><ul>{links}</ul></nav>
 </header>
 <main>
 {sections}
@@ -147,4 +150,5 @@ def page(title, sections):
     ids = {name: re.sub("[^a-z]+", "-", name.lower()) for name in sections}
     links = [element("li", element("a", name, href=f"#{ids[name]}")) for name in sections]
     parts = [element("section", element("h2", name, id=ids[name]), content) for name, content in sections.items()]
-    return _PAGE.format(title=escaped(title), icon=_ICON, style=_STYLE, links="".join(links), sections="\n".join(parts))
+    beginning = BEGINNING.format(policy="style-src 'unsafe-inline'", title=escaped(title), icon=ICON, style=_STYLE)
+    return beginning + _PAGE.format(links="".join(links), sections="\n".join(parts))

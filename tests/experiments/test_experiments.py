@@ -23,7 +23,7 @@ QUICK = ("fuse-sylvester", "scott")
 
 
 def without_times(found):
-    measured = ("seconds", "peak_memory")
+    measured = ("seconds", "cpu_seconds", "peak_memory")
     return [{name: value for name, value in row.items() if name not in measured} for row in found]
 
 

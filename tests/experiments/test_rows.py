@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import re
+import sys
 
 import numpy as np
 import pages
@@ -147,6 +149,20 @@ class TestTheValidator:
         with pytest.raises(ValueError, match=r"rows.jsonl.gz: is not a whole gzip file"):
             rows.validate(path)
 
+    @pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
+    def test_more_than_memory_holds_is_not_read(self, name, tmp_path, monkeypatch):
+        monkeypatch.setattr(rows, "_MOST_BYTES", 10_000)
+        lines, path = b"\n" * 10_001, tmp_path / name
+        path.write_bytes(gzip.compress(lines) if name.endswith(".gz") else lines)
+        with pytest.raises(ValueError, match=f"{name}: holds more than 10000 bytes of rows"):
+            rows.read(path)
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without pipes in folders")
+    def test_a_pipe_is_refused_and_not_waited_for(self, tmp_path):
+        os.mkfifo(tmp_path / "rows.jsonl")
+        with pytest.raises(OSError, match=r"rows.jsonl: is no regular file; rows are needed"):
+            rows.read(tmp_path / "rows.jsonl")
+
     def test_rows_of_before_get_what_they_lack(self):
         row = rows.upgraded(OLD)
         assert (row["schema"], row["kind"], row["package"], row["version"]) == (1, "fusion", "fastccpd", "0.1.0")
@@ -195,7 +211,21 @@ class TestScoreMethod:
         )
         assert [(row["snr"], row["run"]) for row in foreign] == [(20.0, 0), (None, 0), (20.0, 1), (None, 1)]
         assert first["seconds"] > 0.0
+        assert first["cpu_seconds"] > 0.0
         assert first["peak_memory"] is None or first["peak_memory"] >= 0
+
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux counts peaks anew")
+    def test_peak_memory_counts_what_an_earlier_run_left_free(self):
+        """The C library keeps a large heap for the next call, which then grows by nothing unless it is handed back."""
+
+        def greedy(hsi, msi, degradation):
+            kept = [np.ones(2**17) for _ in range(32)]  # 1 MB each
+            return np.repeat(np.repeat(hsi, 4, axis=0), 4, axis=1) + 0.0 * len(kept)
+
+        # One large array freed raises the size from which memory is mapped on its own: all that follows is heap.
+        np.ones(3 * 2**20)
+        found = score_method(greedy, ["synthetic"], snr=(20.0,), draws=3, package="mine", version="0.1")
+        assert min(row["peak_memory"] for row in found) > 32e6
 
     @pytest.mark.parametrize("method", ["scott", methods.SCOTT, methods.SCOTT(rank=(4, 4, 3))], ids=str)
     def test_a_method_of_ours_is_given_by_name_class_or_object(self, method):

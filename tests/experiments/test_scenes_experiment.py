@@ -51,6 +51,24 @@ class TestThePlan:
         (task,) = next(published.batches)
         assert (task.ratio, task.time_limit) == (5, 2.0)
 
+    def test_a_short_search_is_the_beginning_of_a_long_one(self):
+        def asked(most):
+            (_, job) = plans._jobs(["moffett"], ("fuse-sylvester",), 1, (5,), True, most)
+            found, batch = [], next(job.batches)
+            while batch is not None:
+                found += [task.identity() for task in batch]
+                scores = [{"metrics": {"rsnr": -abs(task.options.get("rank", 6) - 3.0)}} for task in batch]
+                try:
+                    batch = job.batches.send(scores)
+                except StopIteration:
+                    batch = None
+            return found, job.most
+
+        (short, most), (long, _) = asked(6), asked(40)
+        assert len(short) == 1 + 6
+        assert most == 1 + 6
+        assert set(short) < set(long)
+
     def test_every_scene_there_is_can_be_named(self):
         assert {"cave-toy", "enmap-potsdam", "san-francisco-pair", "paris-pair", "synthetic"} < set(scene_names())
 
@@ -165,7 +183,18 @@ WRONG = {
     "--scenes rome": "name: got 'rome'",
     "--from nowhere.jsonl": "nowhere.jsonl",
     "--redraw": "holds no rows",
+    "--scenes synthetic --time-limit nan": "time_limit: got nan; a finite number of at least 0 is needed",
+    "--scenes synthetic --tuning-runs 0": "tuning_runs: got 0; a whole number of at least 1 and at most 40 is needed",
+    "--from .": ".: is a folder; rows are needed",
 }
+
+
+def test_a_system_that_was_tuned_in_one_cell_is_not_called_tuned_in_another(two_scenes):
+    found = [*two_scenes, row("a", None, "hysure", 30.0)]
+    cells = leaders.standings(found)
+    assert ("hysure", True) in cells["a", 5.0]
+    assert ("hysure", True) not in cells["a", None]
+    assert "| HySure | 2 | 1 |" in leaders.winners(found).splitlines()
 
 
 class TestTheCommand:
@@ -212,6 +241,16 @@ class TestTheCommand:
         said = capsys.readouterr().err
         assert WRONG[arguments] in said
         assert said.count("\n") == 1
+
+    def test_rows_that_all_failed_are_one_sentence(self, tmp_path, capsys):
+        failed = {**row("a", 5.0, "scott", 3.0), "error": "it would not"}
+        del failed["metrics"]
+        for kind in ("scenes", "snr"):
+            (tmp_path / "rows.jsonl").write_text(json.dumps(failed) + "\n")
+            assert main(["experiment", kind, "--redraw", "-o", str(tmp_path)]) == 2
+            said = capsys.readouterr().err
+            assert said.endswith("rows.jsonl: all rows failed, the first (scott): it would not\n")
+            assert said.count("\n") == 1
 
     def test_nothing_is_written_over_the_rows_it_reads(self, tmp_path, capsys):
         (tmp_path / "rows.csv").write_text(json.dumps(row("a", 5.0, "scott", 3.0)) + "\n")

@@ -122,6 +122,16 @@ class TestASearch:
         best, _ = searched(swapped, score)
         assert best == {"rank": 8, "mu": 0.5}
 
+    def test_walks_a_long_list_past_one_value_that_is_worse_and_not_past_two(self):
+        ranks = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+        long = System("long", "hysure", {"rank": 6}, ranks)
+        heights = {6: 0, 7: -1, 8: 1, 9: -5, 10: -5, 11: 99, 5: -1, 4: -2, 3: 99}
+        best, tried = searched(long, lambda options: heights.get(options["rank"], -9))
+        assert best == {"rank": 8}
+        assert sorted(options["rank"] for options in tried) == [4, 5, 7, 8, 9, 10]
+        flat = {**dict.fromkeys(ranks, -0.01), 12: 1.0, 6: 0.0}
+        assert searched(long, lambda options: flat[options["rank"]])[0] == {"rank": 12}
+
     def test_never_takes_more_runs_than_it_may(self):
         for most in (0, 1, 5, 9):
             best, tried = searched(FOUR, bowl(FOUR, (3, 0, 1, 1)), most)
@@ -172,7 +182,7 @@ class TestAnExperiment:
             cell = [row for row in made if row["snr"] == level]
             first = [row for row in cell if row["run"] == 0]
             tuned = [row for row in first if row["tuned"]]
-            assert len(systems.SYSTEMS["scott"].settings()) <= len(tuned) <= tuning.MOST
+            assert len(systems.SYSTEMS["scott"].grid()) < len(tuned) <= tuning.MOST
             best = max(first, key=tuning.score_of)
             (other,) = (row for row in cell if row["run"] == 1 and row["tuned"])
             assert other["options"] == best["options"]
