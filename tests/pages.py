@@ -1,11 +1,16 @@
 """What the tests of the documents share: their text, their examples, and how an example is run."""
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 
 def text_of(name):
@@ -23,3 +28,12 @@ def run_example(example, page):
         if f"import {package}" in example:
             pytest.importorskip(package, exc_type=ImportError)
     exec(compile(example, f"docs/{page}", "exec"), {"__name__": page})
+
+
+def run_command(line, folder):
+    """Run a line that begins with `fastccpd`, in a folder."""
+    words = shlex.split(line)
+    assert words[0] == "fastccpd", line
+    command = [sys.executable, "-m", "fastccpd", *words[1:]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)

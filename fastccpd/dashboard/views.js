@@ -1,0 +1,185 @@
+// The parts of the page: each is given what is chosen, and draws itself anew.
+
+const numbers = JSON.parse(document.getElementById("numbers").textContent);
+const board = numbers.board;
+const MANY = 60;
+const hidden = new Set();
+const away = new Set(); // of the picture of quality against time
+let everything = false;
+
+const [SCENE, LEVEL, SYSTEM, TUNED, RSNR, SAM, ERGAS, SECONDS, MEMORY, DRAWS, OPTIONS, ERROR] = Array.from({ length: 12 }, (_, n) => n);
+const METRIC = board ? Object.fromEntries(board.metrics.map((metric, n) => [metric.name, { ...metric, column: RSNR + n }])) : {};
+
+const systemOf = (entry) => board.systems[entry[SYSTEM]];
+const nameOf = (entry) => systemOf(entry).label + (entry[TUNED] ? ", tuned" : "");
+const keyOf = (entry) => `${entry[SYSTEM]}-${entry[TUNED]}`;
+const methodCell = (entry) => {
+  const name = el("span", { class: entry[TUNED] ? "tuned" : null }, nameOf(entry));
+  if (entry[OPTIONS] !== null && entry[OPTIONS] !== undefined) name.title = board.options[entry[OPTIONS]] || "default options";
+  return name;
+};
+const look = (entry) => ({ class: systemOf(entry).default ? "default" : null });
+
+const chosenEntries = (state) => {
+  const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+  return board.entries.filter((entry) => {
+    const text = `${nameOf(entry)} ${systemOf(entry).name} ${systemOf(entry).package} ${board.scenes[entry[SCENE]]}`.toLowerCase();
+    return (
+      (state.scene === "" || board.scenes[entry[SCENE]] === state.scene) &&
+      (state.snr === "" || board.levels[entry[LEVEL]] === state.snr) &&
+      (state.tuned === "" || String(entry[TUNED]) === state.tuned) &&
+      words.every((word) => text.includes(word))
+    );
+  });
+};
+
+// The best score of each cell, of what nobody tuned.
+const bestOfCells = () => {
+  const best = new Map();
+  for (const entry of board.entries) {
+    const cell = `${entry[SCENE]}-${entry[LEVEL]}`;
+    if (!entry[TUNED] && entry[RSNR] !== null && !(best.get(cell) >= entry[RSNR])) best.set(cell, entry[RSNR]);
+  }
+  return best;
+};
+
+const byMethod = (entries) => {
+  const best = bestOfCells();
+  const groups = new Map();
+  for (const entry of entries) groups.set(keyOf(entry), [...(groups.get(keyOf(entry)) || []), entry]);
+  return [...groups.values()].map((group) => {
+    const scored = group.filter((entry) => entry[RSNR] !== null);
+    const behind = scored.map((entry) => (best.has(`${entry[SCENE]}-${entry[LEVEL]}`) ? best.get(`${entry[SCENE]}-${entry[LEVEL]}`) - entry[RSNR] : null));
+    const row = [...group[0]];
+    for (const column of [RSNR, SAM, ERGAS, SECONDS, MEMORY]) row[column] = median(group.map((entry) => entry[column]));
+    row.options = row[OPTIONS] = null;
+    return Object.assign(row, { cells: scored.length, best: behind.filter((gap) => gap !== null && gap <= 0).length, behind: median(behind) });
+  });
+};
+
+const value = (column) => (entry) => (entry[column] === undefined ? null : entry[column]);
+const scores = (heads) => [
+  { key: "rsnr", head: heads + METRIC.rsnr.label, value: value(RSNR), cell: (e) => decimals(e[RSNR]), figure: true, first: "desc" },
+  { key: "sam", head: heads + METRIC.sam.label, value: value(SAM), cell: (e) => decimals(e[SAM]), figure: true },
+  { key: "ergas", head: heads + METRIC.ergas.label, value: value(ERGAS), cell: (e) => decimals(e[ERGAS]), figure: true },
+  { key: "seconds", head: heads + "time", value: value(SECONDS), cell: (e) => time(e[SECONDS]), figure: true },
+  { key: "memory", head: heads + "memory", value: value(MEMORY), cell: (e) => bytes(e[MEMORY]), figure: true },
+];
+const method = { key: "method", head: "method", value: (e) => nameOf(e), cell: methodCell };
+const source = { key: "package", head: "package", value: (e) => systemOf(e).package, cell: (e) => `${systemOf(e).package}\u00a0${systemOf(e).version}` };
+
+const cellColumns = (link) => [
+  method,
+  { key: "scene", head: "scene", value: (e) => board.scenes[e[SCENE]], cell: (e) => board.scenes[e[SCENE]] },
+  { key: "snr", head: "SNR", value: value(LEVEL), cell: (e) => board.levels[e[LEVEL]], figure: true },
+  ...scores(""),
+  { key: "draws", head: "draws", value: value(DRAWS), cell: (e) => (e[ERROR] ? el("span", { class: "worse" }, `failed: ${e[ERROR]}`) : String(e[DRAWS])), figure: true },
+  source,
+  { key: "link", head: "link", cell: link },
+];
+const methodColumns = [
+  method,
+  { key: "cells", head: "cells", value: (e) => e.cells, cell: (e) => String(e.cells), figure: true, first: "desc" },
+  { key: "best", head: "best in", value: (e) => e.best, cell: (e) => String(e.best), figure: true, first: "desc" },
+  { key: "behind", head: "median dB behind the best", value: (e) => e.behind, cell: (e) => decimals(e.behind), figure: true },
+  ...scores("median "),
+  source,
+];
+
+const drawBoard = (place, state, change) => {
+  const all = (names) => [["", "all"], ...names.map((name) => [name, name])];
+  const search = el("input", { type: "search", value: state.q, "data-key": "q", placeholder: "press / to search", oninput: (event) => change({ q: event.target.value }) });
+  const bar = el(
+    "div",
+    { class: "bar" },
+    el("label", {}, "search", search),
+    choice("show", "view", [["methods", "methods"], ["cells", "every cell"]], state.view, (view) => change({ view, sort: "" })),
+    choice("scene", "scene", all(board.scenes), state.scene, (scene) => change({ scene })),
+    choice("SNR", "snr", all(board.levels), state.snr, (snr) => change({ snr })),
+    choice("settings", "tuned", [["", "all"], ["0", "published"], ["1", "tuned with the truth"]], state.tuned, (tuned) => change({ tuned })),
+  );
+  const entries = chosenEntries(state);
+  const cells = state.view === "cells";
+  const rows = cells ? entries : byMethod(entries);
+  const sort = state.sort || (cells ? "-rsnr" : "behind");
+  const own = (entry) => `${systemOf(entry).name}|${systemOf(entry).package}|${entry[TUNED]}|${board.scenes[entry[SCENE]]}|${board.levels[entry[LEVEL]]}`;
+  const link = (entry) => el("a", { class: "link", href: "#", "aria-label": `link to ${nameOf(entry)}`, onclick: (event) => { event.preventDefault(); change({ row: own(entry) }); } }, "¶");
+  const mark = (entry) => (cells && own(entry) === state.row ? { class: "chosen" } : look(entry));
+  const table = sortedTable("Leaderboard", cells ? cellColumns(link) : methodColumns, rows, sort, (sort) => change({ sort }), mark);
+  const lines = [...table.querySelectorAll("tbody tr")];
+  const parts = [bar, el("p", { class: "small", role: "status" }, `${rows.length} ${cells ? "entries" : "methods"}`), table];
+  if (lines.length > MANY && !everything) {
+    lines.forEach((line, n) => { line.hidden = n >= MANY && !line.classList.contains("chosen"); });
+    parts.push(el("button", { type: "button", class: "more", onclick: () => { everything = true; change({}); } }, `show all ${rows.length}`));
+  }
+  return parts;
+};
+
+const figureChoices = (state, change, level) => {
+  const names = (list) => list.map((name) => [name, name]);
+  const metrics = ["rsnr", "sam", "ergas"].map((name) => [name, METRIC[name].label]);
+  const parts = [choice("scene", "fs", names(board.scenes), sceneOf(state), (fs) => change({ fs }))];
+  if (level) parts.push(choice("SNR", "fl", names(board.levels), levelOf(state), (fl) => change({ fl })));
+  return el("div", { class: "bar" }, ...parts, choice("score", "m", metrics, metricOf(state), (m) => change({ m })));
+};
+const sceneOf = (state) => [state.fs, state.scene].find((name) => board.scenes.includes(name)) || board.scenes[0];
+const levelOf = (state) => [state.fl, state.snr].find((name) => board.levels.includes(name)) || board.levels[board.levels.length >> 1];
+const metricOf = (state) => (["rsnr", "sam", "ergas"].includes(state.m) ? state.m : "rsnr");
+
+const drawTradeoff = (place, state, change, redraw) => {
+  const metric = METRIC[metricOf(state)];
+  const there = board.entries.filter(
+    (e) => board.scenes[e[SCENE]] === sceneOf(state) && board.levels[e[LEVEL]] === levelOf(state) && e[metric.column] !== null && e[SECONDS] > 0,
+  );
+  const parts = [figureChoices(state, change, true)];
+  if (!there.length) return [...parts, el("p", {}, "No system has a score and a time there.")];
+  const entries = there.filter((e) => !away.has(keyOf(e)));
+  const label = `${metric.label} against time, ${sceneOf(state)}, ${levelOf(state)}`;
+  const chart = frame(place, label, { values: there.map((e) => e[SECONDS]), label: "time, shorter is better", log: true, form: time }, { values: there.map((e) => e[metric.column]), label: metric.label });
+  const better = (a, b) => metric.direction * (a[metric.column] - b[metric.column]) > 0;
+  const front = [];
+  for (const e of entries.filter((e) => !e[TUNED]).sort((a, b) => a[SECONDS] - b[SECONDS] || metric.direction * (b[metric.column] - a[metric.column]))) {
+    if (!front.length || better(e, front[front.length - 1])) front.push(e);
+  }
+  const at = (e) => [chart.X(e[SECONDS]), chart.Y(e[metric.column])];
+  const corners = front.flatMap((e, n) => (n ? [[at(e)[0], at(front[n - 1])[1]], at(e)] : [at(e)]));
+  if (front.length) chart.root.append(svg("path", { class: "front", d: path([...corners, [chart.right, at(front[front.length - 1])[1]]]) }));
+  for (const e of entries) {
+    const text = `${nameOf(e)}: ${decimals(e[metric.column])}, ${time(e[SECONDS])}${front.includes(e) ? ", on the front" : ""}`;
+    chart.root.append(svg("g", { "data-line": keyOf(e) }, marker(e[SYSTEM], ...at(e), Boolean(e[TUNED]), text)));
+  }
+  const taken = entries.map(at).map(([x, y]) => [x - 5, y - 5, x + 5, y + 5]);
+  for (const e of front) nameBeside(chart, taken, ...at(e), systemOf(e).label);
+  const items = there.map((e) => ({ key: keyOf(e), text: nameOf(e), n: e[SYSTEM], hollow: Boolean(e[TUNED]) }));
+  const press = (key) => { if (!away.delete(key)) away.add(key); redraw(); };
+  const caption = `The front at ${sceneOf(state)}, ${levelOf(state)}: ${front.map((e) => `${systemOf(e).label} (${time(e[SECONDS])}, ${decimals(e[metric.column])})`).join(", ")}.`;
+  return [...parts, el("figure", {}, chart.root, el("figcaption", { "data-front": front.map((e) => systemOf(e).name).join(" ") }, caption)), legend(items, away, chart.root, press)];
+};
+
+const drawCurves = (place, state, change, redraw) => {
+  const metric = METRIC[metricOf(state)];
+  const lines = new Map();
+  for (const e of board.entries) {
+    if (board.scenes[e[SCENE]] !== sceneOf(state) || e[metric.column] === null) continue;
+    lines.set(keyOf(e), [...(lines.get(keyOf(e)) || []), e]);
+  }
+  const parts = [figureChoices(state, change, false)];
+  if (!lines.size) return [...parts, el("p", {}, "No system has scores there.")];
+  const keys = [...lines.keys()].sort((a, b) => compared(a.split("-").reverse().join("-"), b.split("-").reverse().join("-"), false));
+  const seen = keys.filter((key) => !hidden.has(key));
+  const drawn = (seen.length ? seen : keys).flatMap((key) => lines.get(key));
+  const ticks = board.levels.map((name, n) => [n, name]);
+  const chart = frame(place, `${metric.label} of ${sceneOf(state)} by SNR`, { values: [0, Math.max(1, ticks.length - 1)], label: "SNR of both images", ticks }, { values: drawn.map((e) => e[metric.column]), label: metric.label });
+  for (const key of seen) {
+    const line = lines.get(key).sort((a, b) => a[LEVEL] - b[LEVEL]);
+    const points = line.map((e) => [chart.X(e[LEVEL]), chart.Y(e[metric.column])]);
+    const first = line[0];
+    const stroke = { stroke: colour(first[SYSTEM]), "stroke-dasharray": first[TUNED] ? "4 3" : null };
+    const weight = systemOf(first).default ? "line heavy" : "line";
+    const marks = line.map((e, n) => marker(e[SYSTEM], ...points[n], Boolean(e[TUNED]), `${nameOf(e)}, ${board.levels[e[LEVEL]]}: ${decimals(e[metric.column])}`));
+    chart.root.append(svg("g", { "data-line": key }, svg("path", { class: weight, d: path(points), ...stroke }), ...marks));
+  }
+  const items = keys.map((key) => { const e = lines.get(key)[0]; return { key, text: nameOf(e), n: e[SYSTEM], dashed: e[TUNED], hollow: Boolean(e[TUNED]) }; });
+  const press = (key) => { if (!hidden.delete(key)) hidden.add(key); redraw(); };
+  return [...parts, el("figure", {}, chart.root), legend(items, hidden, chart.root, press)];
+};
