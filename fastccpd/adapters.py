@@ -1,9 +1,9 @@
 """Our MTTKRP inside other packages' decompositions, which run unchanged on it.
 
-tensorly asks its tenalg backend for `unfolding_dot_khatri_rao`, and pyttb asks the tensor itself for `mttkrp`; both ask
-for one mode at a time and form a Khatri-Rao matrix for it. The two adapters here answer with `kernels.mttkrp`, which
-forms none. What the kernels do not cover (other orders, complex or integer data, other array libraries) is left to the
-package's own routine.
+tensorly asks its tenalg backend for `unfolding_dot_khatri_rao`, and pyttb asks the tensor itself for `mttkrp` or, where
+it wants all modes, `mttkrps`; both form Khatri-Rao matrices. The adapters here answer with `kernels.mttkrp` and
+`kernels.mttkrp_all`, which form none. What the kernels do not cover (other orders, complex or integer data, strided
+views, other array libraries) is left to the package's own routine.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .kernels import mttkrp
+from .kernels import mttkrp, mttkrp_all
+
+__all__ = ["pyttb_tensor", "tensorly_on_fastccpd"]
 
 
 @contextmanager
 def tensorly_on_fastccpd() -> Iterator[None]:
-    """Within the context, tensorly's CP decompositions (parafac, non_negative_parafac_hals, …) run on our kernels.
+    """Within the context all of tensorly that asks for an MTTKRP runs on our kernels.
+
+    That is parafac, non_negative_parafac, non_negative_parafac_hals, constrained_parafac, the gradient of a CP tensor,
+    and the classes of them, on either of tensorly's tenalg backends. It holds for all Python threads.
 
     Examples
     --------
@@ -29,22 +34,54 @@ def tensorly_on_fastccpd() -> Iterator[None]:
     ...     weights, factors = tl.decomposition.parafac(tensor, rank=30)
     """
     tenalg = import_module("tensorly.tenalg")  # most of its functions come into being at run time
-    backend = tenalg.current_backend()
     name = "unfolding_dot_khatri_rao"
-    own = getattr(backend, name)
+    backends = [type(tenalg.load_backend(one)) for one in tenalg.available_backend_names]
+    own = {backend: getattr(backend, name) for backend in backends}
 
-    def unfolding_dot_khatri_rao(tensor, cp_tensor, mode):
-        weights, factors = cp_tensor
-        if not _covered(tensor, factors):
-            return own(tensor, cp_tensor, mode)
-        product = _any_order(tensor, factors, mode)
-        return product if weights is None else product * np.reshape(weights, (1, -1))
+    def answering_for(theirs):
+        def unfolding_dot_khatri_rao(tensor, cp_tensor, mode):
+            weights, factors = cp_tensor
+            if not _covered(tensor, factors):
+                return theirs(tensor, cp_tensor, mode)
+            product = _any_order(tensor, factors, mode)
+            return product if weights is None else product * np.reshape(weights, (1, -1))
 
-    tenalg.register_backend_method(name, unfolding_dot_khatri_rao)
+        return unfolding_dot_khatri_rao
+
+    for backend in backends:
+        backend.register_method(name, answering_for(own[backend]))
     try:
         yield
     finally:
-        tenalg.register_backend_method(name, own)
+        for backend in backends:
+            backend.register_method(name, own[backend])
+
+
+@contextmanager
+def pyttb_on_fastccpd() -> Iterator[None]:
+    """Within the context every dense tensor of pyttb multiplies by our kernels, also those that it makes itself.
+
+    `pyttb_tensor` is enough for cp_als. gcp_opt makes a tensor of its own at every evaluation and asks it for all
+    modes, which is one pass here. It holds for all Python threads.
+
+    Examples
+    --------
+    >>> import pyttb  # doctest: +SKIP
+    >>> from fastccpd.adapters import pyttb_on_fastccpd  # doctest: +SKIP
+    >>> with pyttb_on_fastccpd():  # doctest: +SKIP
+    ...     model, start, info = pyttb.gcp_opt(tensor, 30, pyttb.gcp.handles.Objectives.GAUSSIAN, optimizer)
+    """
+    import pyttb
+
+    kind = pyttb.tensor
+    own = {name: getattr(kind, name) for name in ("mttkrp", "mttkrps")}
+    for name, method in _pyttb_methods(own["mttkrp"], own["mttkrps"]).items():
+        setattr(kind, name, method)
+    try:
+        yield
+    finally:
+        for name, method in own.items():
+            setattr(kind, name, method)
 
 
 def pyttb_tensor(array: ArrayLike) -> Any:
@@ -63,23 +100,40 @@ def pyttb_tensor(array: ArrayLike) -> Any:
     class Tensor(pyttb.tensor):
         """A dense tensor that multiplies with Khatri-Rao products by fastccpd's kernels."""
 
-        def mttkrp(self, U, n):
-            factors = U.factor_matrices if isinstance(U, pyttb.ktensor) else U
-            weighted = isinstance(U, pyttb.ktensor) and not np.all(U.weights == 1.0)
-            if weighted or not _covered(self.data, factors):
-                return super().mttkrp(U, n)
-            return _any_order(self.data, factors, int(n))
-
+    for name, method in _pyttb_methods(pyttb.tensor.mttkrp, pyttb.tensor.mttkrps).items():
+        setattr(Tensor, name, method)
     return Tensor(np.asfortranarray(array), copy=False)
 
 
+def _pyttb_methods(own_mttkrp, own_mttkrps):
+    """The two methods of a tensor on our kernels; what these do not cover goes to its own."""
+    import pyttb
+
+    def factors_of(tensor, U):
+        """The factors if the kernels cover them, else None."""
+        factors = U.factor_matrices if isinstance(U, pyttb.ktensor) else U
+        weighted = isinstance(U, pyttb.ktensor) and not np.all(U.weights == 1.0)
+        return None if weighted or not _covered(tensor.data, factors) else factors
+
+    def one(tensor, U, n):
+        factors = factors_of(tensor, U)
+        return own_mttkrp(tensor, U, n) if factors is None else _any_order(tensor.data, factors, int(n))
+
+    def every(tensor, U):
+        factors = factors_of(tensor, U)
+        return own_mttkrps(tensor, U) if factors is None else _all_modes(tensor.data, factors)
+
+    return {"mttkrp": one, "mttkrps": every}
+
+
 def _covered(tensor, factors):
-    """Whether the kernels have what it takes: third order, NumPy, one float dtype."""
+    """Whether the kernels have what it takes: third order, NumPy, one float dtype, one piece of memory."""
     dtype = getattr(tensor, "dtype", None)
     return (
         isinstance(tensor, np.ndarray)
         and tensor.ndim == 3
         and dtype in (np.float32, np.float64)
+        and (tensor.flags.c_contiguous or tensor.flags.f_contiguous)
         and all(isinstance(factor, np.ndarray) and factor.dtype == dtype for factor in factors)
     )
 
@@ -89,3 +143,10 @@ def _any_order(tensor, factors, mode):
     if tensor.flags.f_contiguous and not tensor.flags.c_contiguous:
         return mttkrp(tensor.T, list(factors)[::-1], 2 - mode)
     return mttkrp(tensor, list(factors), mode)
+
+
+def _all_modes(tensor, factors):
+    """The same in all three modes, in one pass."""
+    if tensor.flags.f_contiguous and not tensor.flags.c_contiguous:
+        return list(mttkrp_all(tensor.T, list(factors)[::-1]))[::-1]
+    return list(mttkrp_all(tensor, list(factors)))

@@ -2,7 +2,8 @@
 
 A verb is a module with `add(commands)`, which makes its parser, and `run(options)`, which returns the exit code; what
 it has to say on the way goes through `options.messages`. Exit codes: 0 done; 2 bad usage or data, with one line on
-stderr; 4 not converged, the result is written; 130 interrupted.
+stderr; 4 not converged, 5 the images disagree, both with the result written; 6 some pairs of a batch failed; 130
+interrupted.
 """
 
 import argparse
@@ -12,10 +13,10 @@ import sys
 import warnings
 
 from ..machine import own_version
-from . import demo, experiment, fuse, info, methods, score, simulate, warmup
+from . import batch, dashboard, demo, experiment, fuse, info, methods, score, simulate, warmup
 from .output import Messages, print_error
 
-_VERBS = (demo, fuse, simulate, score, experiment, info, methods, warmup)
+_VERBS = (demo, fuse, batch, simulate, score, experiment, dashboard, info, methods, warmup)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,13 +86,13 @@ def _run(arguments):
     if hasattr(sys.stdout, "reconfigure"):
         # Whatever the terminal cannot show, a multiplication sign perhaps, must not be an error.
         sys.stdout.reconfigure(errors="replace")
-    parser = _parser()
+    whole = parser()
     try:
-        options = parser.parse_args(arguments)
+        options = whole.parse_args(arguments)
     except SystemExit as finished:
         return finished.code
     if options.command is None:
-        parser.print_help()
+        whole.print_help()
         return 2
     options.messages = Messages(getattr(options, "quiet", False))
     with warnings.catch_warnings():
@@ -105,13 +106,14 @@ def _run(arguments):
     return code
 
 
-def _parser():
-    parser = _Parser(
+def parser() -> argparse.ArgumentParser:
+    """The parser of all verbs; the reference of the command line is made from it."""
+    whole = _Parser(
         prog="fastccpd",
         description="Hyperspectral super-resolution: one image of many bands and one of many pixels, fused into one.",
     )
-    parser.add_argument("--version", action="version", version=f"fastccpd {own_version()}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    whole.add_argument("--version", action="version", version=f"fastccpd {own_version()}")
+    commands = whole.add_subparsers(dest="command", metavar="COMMAND")
     for verb in _VERBS:
         verb.add(commands)
-    return parser
+    return whole

@@ -1,7 +1,6 @@
 """`fastccpd demo`: the main job on a scene that is at hand, with a table and a report to look at."""
 
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 from ..imaging import scenes
@@ -64,18 +63,22 @@ def run(options):
     )
     for note in shown.notes:
         say.note(note)
-    written = None
-    if find_spec("matplotlib") is None:
-        say.note('the report needs matplotlib; pip install "fastccpd[plot]"')
-    else:
-        written = demonstration.write_report(shown, path, overwrite)
+    drawn = say.can_draw("the report needs")
+    written = demonstration.write_report(shown, path, overwrite) if drawn else None
+    expected, true = shown.errors()
     if options.json:
-        print_json({"scene": shown.scene.provenance["name"], "scores": shown.rows, "report": written, **say.said()})
+        found = {"scene": shown.scene.provenance["name"], "scores": shown.rows, "report": written}
+        found |= {"verdict": shown.result.verdict.figures(), "expected_error": expected, "true_error": true}
+        print_json(found | say.said())
         return 0
     result, name = shown.result, shown.scene.provenance["name"]
     hsi, msi, sri = (size_name(cube.shape) for cube in (shown.hsi, shown.msi, shown.scene.cube))
     print_line(f"{name}: HSI {hsi} and MSI {msi} at {options.snr:g} dB, fused to {sri}")
-    print(f"{result.n_iter} iterations in {result.seconds:.1f} s, {result.status}\n")
+    print(f"{result.n_iter} iterations in {result.seconds:.1f} s, {result.status}")
+    print_line(f"verdict: {result.verdict}")
+    if expected is not None:
+        print(f"error of a pixel: {expected:.3g} expected, {true:.3g} true (root mean squares)")
+    print()
     print_scores(shown.rows)
     if written:
         print()

@@ -51,6 +51,12 @@ class Demonstration:
     rows: dict[str, dict]
     notes: tuple[str, ...]
 
+    def errors(self):
+        """The expected and the true root mean square error of the result; None for what is not expected."""
+        deviation = self.result.uncertainty
+        expected = None if deviation is None else float(np.sqrt(np.mean(np.square(deviation))))
+        return expected, float(np.sqrt(np.mean((self.result.sri - self.scene.cube) ** 2)))
+
 
 def run(scene="auto", snr_db=20.0, seed=0, rank=30, rivals=RIVALS, show=None):
     """Fuse a scene under the "stereo" degradation, and score the result beside rivals.

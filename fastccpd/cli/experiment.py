@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .. import experiments, plots
 from ..experiments import figures
+from ..experiments.rows import check_drawable
 from ..imaging import scenes
 from ..model.files import check_apart, write_whole
 from . import experiment_rows, experiment_scenes, lists
@@ -73,9 +74,8 @@ def run(options):
         folder.mkdir(exist_ok=True)
         with rows_progress(f"experiment {name}", options.quiet) as progress:
             rows = getattr(experiments, name)(**_settings(options), file=file, progress=progress)
-    if not rows:
-        raise ValueError(f"{file}: holds no rows; run the experiment without --redraw first")
-    print(_draw(name, rows, folder), end="")
+    check_drawable(file, rows)
+    print(_draw(name, rows, folder, options.messages), end="")
     errors = [row for row in rows if "error" in row]
     if errors:
         options.messages.warn(f"{len(errors)} rows failed, the first ({errors[0]['system']}): {errors[0]['error']}")
@@ -97,17 +97,18 @@ def _files(name, folder):
     return {file: folder / file for file in ("rows.jsonl", "rows.csv", "medians.md", *pictures)}
 
 
-def _draw(name, rows, folder):
-    """Write tables and pictures of the rows; the table of medians as text."""
+def _draw(name, rows, folder, messages):
+    """Write tables of the rows, and pictures where they can be drawn; the table of medians as text."""
     files = _files(name, folder)
     experiments.write_csv(files["rows.csv"], rows)
     by = "rank" if name == "rank" else "snr"
     table = figures.text_table(rows, by)
     write_whole(files["medians.md"], table)
-    if name == "bands":
-        pictures = {"bands.png": figures.bands(rows)}
+    if not messages.can_draw("pictures need"):
+        files = {file: path for file, path in files.items() if path.suffix != ".png"}
+    elif name == "bands":
+        plots.save(figures.bands(rows), files["bands.png"])
     else:
-        pictures = {f"{name}.png": figures.curves(rows, by), f"{name}-lee.png": figures.curves(rows, by, filtered=True)}
-    for file_name, figure in pictures.items():
-        plots.save(figure, files[file_name])
+        plots.save(figures.curves(rows, by), files[f"{name}.png"])
+        plots.save(figures.curves(rows, by, filtered=True), files[f"{name}-lee.png"])
     return f"{table}\nWritten to {printable(folder)}: {', '.join(files)}\n"

@@ -1,11 +1,10 @@
 """`fastccpd experiment rows FILE...`: what files of rows hold, what is wrong with them; joined into one to be kept."""
 
-import json
 from pathlib import Path
 
 from .. import rows as schema
 from ..experiments import rows
-from ..experiments.measuring import task_of
+from ..experiments.measuring import identity_of
 from ..model.files import check_apart
 from .output import print_table, printable
 
@@ -27,7 +26,7 @@ def run(options):
     found, wrong, lines = {}, [], []
     for file in options.files:
         good, faults = schema.read(file)
-        found |= {_identity(row): row for row in good}
+        found |= {identity_of(row): row for row in good}
         wrong += faults
         failed = sum("error" in row for row in good)
         methods, scenes = ({row[name] for row in good if name in row} for name in ("method", "scene"))
@@ -39,12 +38,3 @@ def run(options):
         rows.pack(options.output, found.values())
         print(f"Written to {printable(options.output)}: {len(found)} rows")
     return 2 if wrong else 0
-
-
-def _identity(row):
-    """The same text for rows of the same run."""
-    if row["kind"] == "fusion":
-        return json.dumps([row["package"], row["version"], task_of(row).identity()])
-    return json.dumps(
-        {name: value for name, value in row.items() if name not in ("machine", "versions")}, sort_keys=True
-    )

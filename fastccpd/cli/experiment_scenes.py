@@ -4,9 +4,10 @@ from pathlib import Path
 
 from .. import experiments, plots
 from ..experiments import figures, leaders, scene_figures
+from ..experiments.rows import check_drawable
 from ..imaging import scenes
 from ..model.files import check_apart, write_whole
-from ..testing.simulating import PAIRS, scene_names
+from ..testing.simulating import scene_file, scene_names
 from . import lists
 from .output import printable
 from .progress import rows_progress
@@ -27,6 +28,8 @@ def add(kinds):
     kind.add_argument("--draws", type=lists.draws, metavar="N", help="noise draws (default 3)")
     kind.add_argument("--ratio", type=int, metavar="D", help="fine pixels per coarse one (default 4, for a pair 3)")
     kind.add_argument("--published", action="store_true", help="published settings alone, nothing tuned")
+    text = "the most runs that tuning takes in a cell (default and most: 40)"
+    kind.add_argument("--tuning-runs", type=int, metavar="N", help=text)
     kind.add_argument("--time-limit", type=float, metavar="S", help="seconds of one run (default: none)")
     text = "files of rows (.jsonl or .jsonl.gz) that are not computed again; those of other packages are shown too"
     kind.add_argument("--from", dest="known", type=Path, nargs="+", default=[], metavar="FILE", help=text)
@@ -41,7 +44,7 @@ def add(kinds):
 def run(options):
     folder = options.output or Path("fastccpd-scenes")
     settings = _settings(options)
-    asked = (PAIRS.get(name, name) for name in settings.get("scenes", scene_names()))
+    asked = map(scene_file, settings.get("scenes", scene_names()))
     read = [file for name in asked if name in scenes.names() for file in scenes.files_read(name)]
     files = {name: folder / name for name in _FILES}
     check_apart([(name, path, [path]) for name, path in files.items()], [*read, *options.known])
@@ -53,10 +56,11 @@ def run(options):
         with rows_progress("experiment scenes", options.quiet) as progress:
             found = experiments.scenes(**settings, known=known, file=files["rows.jsonl"], progress=progress)
         found += [row for row in known if row["system"].partition("@")[0] not in experiments.SYSTEMS]
-    if not found:
-        raise ValueError(f"{files['rows.jsonl']}: holds no rows; run the experiment without --redraw first")
-    print(_draw(found, files), end="")
-    print(f"\nWritten to {printable(folder)}: {', '.join(_FILES)}")
+    check_drawable(files["rows.jsonl"], found)
+    drawn = options.messages.can_draw("pictures need")
+    print(_draw(found, files, drawn), end="")
+    written = [name for name in _FILES if drawn or not name.endswith(".png")]
+    print(f"\nWritten to {printable(folder)}: {', '.join(written)}")
     # That a setting of a list is too much for a scene is no news.
     errors = [row for row in found if "error" in row and not row["tuned"]]
     if errors:
@@ -66,18 +70,19 @@ def run(options):
 
 def _settings(options):
     """What the experiment's function is given."""
-    named = ("scenes", "methods", "snr", "draws", "ratio", "time_limit", "workers")
+    named = ("scenes", "methods", "snr", "draws", "ratio", "time_limit", "tuning_runs", "workers")
     given = {key: getattr(options, key) for key in named if getattr(options, key) is not None}
     return {**(_QUICK if options.quick else {}), **given, "tuned": not options.published}
 
 
-def _draw(found, files):
-    """Write tables and pictures; the page of tables as text."""
+def _draw(found, files, drawn):
+    """Write tables, and pictures where they can be drawn; the page of tables as text."""
     files["rows.csv"].parent.mkdir(exist_ok=True)
     experiments.write_csv(files["rows.csv"], found)
     leaders.write_standings(files["standings.csv"], found)
     page = leaders.report(found)
     write_whole(files["standings.md"], page)
-    plots.save(scene_figures.overview(found), files["scenes.png"])
-    plots.save(scene_figures.gains(found), files["gains.png"])
+    if drawn:
+        plots.save(scene_figures.overview(found), files["scenes.png"])
+        plots.save(scene_figures.gains(found), files["gains.png"])
     return page

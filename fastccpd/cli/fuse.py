@@ -9,6 +9,7 @@ from functools import partial
 from ..model.files import check_free
 from ..rasters import fuse_files
 from ..rasters.fusing import check_outputs
+from ..rasters.writing import DTYPES
 from . import fused
 from .options import (
     add_band_axis,
@@ -20,9 +21,12 @@ from .options import (
     method_settings,
 )
 from .output import naming_force, print_error, print_json
+from .preparing import add_preparation_options, preparation_of
 from .progress import fusion_progress
+from .tiles import add_tile_options, asks_for_tiles, fits_whole, run_in_tiles
 
 NOT_CONVERGED = 4
+DISAGREE = 5
 
 
 def add(commands):
@@ -30,13 +34,27 @@ def add(commands):
         "fuse",
         help="fuse a hyperspectral and a multispectral image",
         description="Fuse HSI (many bands, coarse pixels) and MSI (few bands, fine pixels) into one image that is "
-        "sharp in both, with the MSI's georeferencing and the HSI's wavelengths. Files are npy, npz, mat, ENVI or "
-        "GeoTIFF, by their suffix; FILE.npz::NAME picks an array. Exit code 4: not converged, the result is written.",
+        "sharp in both, with the HSI's bands. The files may differ in coordinate system, grid and extent. They are "
+        "npy, npz, mat, ENVI, GeoTIFF, JPEG 2000, VRT, NetCDF or Zarr, by their suffix, or products of EnMAP, PRISMA, "
+        "Sentinel-2 (SAFE folder or zip) and Landsat (folder); FILE.npz::NAME picks an array, PRODUCT.SAFE::20m or "
+        "::B02,B8A bands. Exit code 4: not converged, 5: the images disagree; the result is written all the same.",
     )
     verb.add_argument("hsi", metavar="HSI", help="the hyperspectral image")
     verb.add_argument("msi", metavar="MSI", help="the multispectral image")
     verb.add_argument("-o", "--output", required=True, metavar="OUT", help="the file to write")
     add_operator_options(verb, default_ratio="what georeferencing or sizes say")
+    verb.add_argument(
+        "--no-align",
+        dest="align",
+        action="store_false",
+        help="leave the blur where it is given or assumed, rather than move it by the shift that the images show",
+    )
+    add_preparation_options(verb)
+    verb.add_argument(
+        "--match-values",
+        action="store_true",
+        help="bring the MSI to the HSI's units by the scale and offset that are found between the two images",
+    )
     add_method_options(verb)
     verb.add_argument("--starts", type=int, default=1, metavar="N", help="random starts (default 1)")
     verb.add_argument(
@@ -62,6 +80,20 @@ def add(commands):
     verb.add_argument(
         "--uncertainty", metavar="FILE", help="also write the expected error of each pixel, as an image of one band"
     )
+    verb.add_argument(
+        "--output-dtype",
+        choices=DTYPES,
+        help="of the file that is written (default: --dtype, else float32)",
+    )
+    verb.add_argument(
+        "--output-scale",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="write value × X, as in --output-dtype int16 --output-scale 10000; the file says so (default 1)",
+    )
+    verb.add_argument("--cog", action="store_true", help="write GeoTIFF as a cloud-optimised one, with overviews")
+    add_tile_options(verb)
     verb.add_argument("--report", metavar="FILE.html", help="also write a page of pictures and figures")
     add_output_options(verb, force="overwrite all that is written")
     verb.set_defaults(run=run)
@@ -70,6 +102,8 @@ def add(commands):
 def run(options):
     say = options.messages
     settings = method_settings(options)
+    if asks_for_tiles(options) or not fits_whole(options, settings):
+        return run_in_tiles(options, settings)
     with naming_force():
         _check_report(options)
         done = fuse_files(
@@ -79,8 +113,12 @@ def run(options):
             psf=options.psf,
             srf=options.srf,
             bands=options.bands,
-            ratio=options.ratio,
-            band_axis=options.band_axis,
+            align=options.align,
+            **vars(preparation_of(options)),
+            match_values=options.match_values,
+            output_dtype=options.output_dtype,
+            output_scale=options.output_scale,
+            cog=options.cog,
             fill_nodata=options.fill_nodata,
             keep_filled=options.keep_filled,
             uncertainty=options.uncertainty,
@@ -102,6 +140,9 @@ def run(options):
         print_json(fused.described(options, done) | say.said())
     elif not options.quiet:
         fused.print_summary(options, done)
+    if done.result.verdict.disagrees:
+        print_error(f"{done.result.verdict}; the result is written to {options.output}")
+        return DISAGREE
     if done.interrupted or not done.result.converged:
         why = "interrupted" if done.interrupted else done.result.status
         print_error(f"not converged ({why}); the result is written to {options.output}")
@@ -116,7 +157,8 @@ def _check_report(options):
     if importlib.util.find_spec("matplotlib") is None:
         raise ModuleNotFoundError('--report needs matplotlib; pip install "fastccpd[plot]"')
     rasters = {"-o": options.output, "--uncertainty": options.uncertainty}
-    check_outputs(options.hsi, options.msi, options.psf, options.srf, rasters, {"--report": options.report})
+    pages = {"--report": options.report}
+    check_outputs(options.hsi, options.msi, options.psf, options.srf, rasters, pages, preparation_of(options))
     check_free([options.report], options.force)
 
 

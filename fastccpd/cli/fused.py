@@ -49,6 +49,7 @@ def described(options, done):
     """All of it, for JSON."""
     result, pair = done.result, done.pair
     return {
+        "verdict": result.verdict.figures(),
         "status": result.status.name.lower(),
         "reason": str(result.status),
         "converged": result.converged,
@@ -67,13 +68,16 @@ def described(options, done):
         "files": _files(options, done),
         "alignment": _alignment(done),
         "blur": done.blur.settings,
+        "blur_sigma": done.blur.sigma,
         "response": options.srf or options.bands,
+        "levels": None if done.levels is None else asdict(done.levels) | {"agree": done.levels.agree},
         "nodata": {
             "hsi": int(pair.missing_hsi.sum()),
             "msi": int(pair.missing_msi.sum()),
             "output": int(done.marked.sum()),
         },
         "bands_left_out": [int(band) + 1 for band in np.flatnonzero(~pair.good_hsi)],
+        "msi_bands_left_out": [int(band) + 1 for band in np.flatnonzero(~pair.good_msi)],
         "versions": result.provenance["versions"],
         "threads": result.provenance["threads"],
     }
@@ -86,9 +90,9 @@ def _files(options, done):
         entry["name"].lower(): entry | {"stored_shape": entry["shape"], "shape": shapes[entry["name"]]}
         for entry in _inputs(done.pair)
     }
-    result = done.result
+    result, pair = done.result, done.pair
     return inputs | {
-        "output": {"path": options.output, "shape": result.shape, "dtype": str(result.dtype)},
+        "output": {"path": options.output, "shape": (*result.shape[:2], pair.good_hsi.size), "dtype": done.form.dtype},
         "report": options.report,
         "uncertainty": done.written.get("uncertainty"),
     }
@@ -100,7 +104,9 @@ def _alignment(done):
         "ratio": grids.ratio,
         "ratio_from": grids.ratio_from,
         "offset": grids.offset,
+        "resampled": {"hsi": done.placement.hsi.resampled, "msi": done.placement.msi.resampled},
         "shift": None if shift is None else asdict(shift) | {"matters": shift.matters},
+        "blur_moved": done.blur.moved,
     }
 
 
@@ -117,9 +123,11 @@ def print_summary(options, done):
     """The lines that end a fusion."""
     result = done.result
     pairs = [
-        ("written", f"{options.output}, {size_name(result.shape)} {result.dtype}"),
+        ("verdict", str(result.verdict)),
+        ("written", f"{options.output}, {size_name((*result.shape[:2], done.pair.good_hsi.size))} {done.form.dtype}"),
         ("method", f"{result.method}, {result.n_iter} iterations in {result.seconds:.1f} s, cost {result.cost:.6g}"),
         ("status", str(result.status)),
+        ("blur", str(done.blur)),
         *((name[0].lower() + name[1:], text) for name, text in figures_of(result, done.noise).items()),
         ("left unexplained", "{hsi:.2%} of the HSI, {msi:.2%} of the MSI".format(**done.residuals)),
     ]

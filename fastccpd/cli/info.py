@@ -1,17 +1,22 @@
 """`fastccpd info [FILE ...]`: what is in the files, how they lie to each other, and what there is to work with."""
 
-from .. import formats, machine
+from .. import formats, machine, methods
 from ..api import memory_needed
 from ..estimation import estimate_noise
 from ..estimation.fit import snr_db
 from ..estimation.shift import directions
+from ..imaging import SENSORS
 from ..model.shapes import size_name
-from ..rasters import gaps
-from ..rasters.grids import crs_name, grids_of
+from ..rasters import gaps, open_pair, placement
+from ..rasters.looking import look_at
+from ..rasters.mapping import crs_name, mapping
 from ..rasters.pair import band_axis_of
+from ..rasters.remarks import Remarks
+from ..rasters.tiling import needs_tiles
 from ..report.figures import snr_name
 from .options import add_band_axis, add_method_options, add_output_options, method_settings
-from .output import bytes_name, print_json, print_line, print_pairs
+from .output import Messages, bytes_name, print_json, print_line, print_pairs
+from .preparing import add_preparation_options, preparation_of
 
 
 def add(commands):
@@ -19,11 +24,13 @@ def add(commands):
         "info",
         help="files, alignment, memory, threads and versions",
         description="Describe what is in the files; --scan reads their data too. Of two, taken as HSI and MSI, also "
-        "how their grids lie to each other and how much memory a fusion takes.",
+        "how fastccpd fuse would make them ready with the same options, how much memory a fusion takes, and what the "
+        "images show: blur, shift, response, scale and offset between them, and whether they agree.",
     )
     verb.add_argument("files", nargs="*", metavar="FILE", help="files to look at")
     verb.add_argument("--scan", action="store_true", help="read the data: count missing pixels, estimate the noise")
     verb.add_argument("--ratio", type=int, metavar="D", help="MSI pixels per HSI pixel, in each direction")
+    add_preparation_options(verb)
     add_method_options(verb)
     add_band_axis(verb)
     add_output_options(verb)
@@ -34,9 +41,11 @@ def run(options):
     settings = method_settings(options)
     look = formats.read if options.scan else formats.header
     images = [look(path, band_axis=band_axis_of(path, options.band_axis)) for path in options.files]
+    wanted = preparation_of(options)
     found = {"files": [_described(image, options.scan) for image in images]}
     if len(images) == 2:
-        found["pair"] = _pair(*images, options, settings)
+        found["pair"] = _pair(*images, wanted, options, settings)
+    found["responses"] = SENSORS
     found["machine"] = _machine()
     found["versions"] = machine.versions()
     if options.json:
@@ -81,24 +90,63 @@ def _snr(image, missing):
         return None
 
 
-def _pair(hsi, msi, options, settings):
-    """How the two lie to each other, and what their fusion takes."""
+def _pair(hsi, msi, wanted, options, settings):
+    """How the two are made ready, what their fusion takes, and what they show of each other."""
     try:
-        grids = grids_of(hsi, msi, options.ratio)
-        found = {"ratio": grids.ratio, "ratio_from": grids.ratio_from, "offset": grids.offset, "notes": grids.notes}
-    except ValueError as error:
-        found = {"refused": str(error)}
-    bands = int(gaps.good_bands(hsi).sum())
-    shapes = (*hsi.shape[:2], bands), msi.shape
+        found, shapes = _ready(hsi, msi, wanted, options)
+        found["estimated"] = _estimated(wanted, options, settings)
+    except (ValueError, ModuleNotFoundError) as error:
+        found, shapes = {"refused": str(error)}, ((*hsi.shape[:2], int(gaps.good_bands(hsi).sum())), msi.shape)
     needed = memory_needed(*shapes, method=options.method, dtype=options.dtype, **settings)
     itemsize = 4 if options.dtype == "float32" else 8
     found["memory"] = {
         "method": options.method,
         "work": needed,
-        "result": shapes[1][0] * shapes[1][1] * bands * itemsize,
+        "result": shapes[1][0] * shapes[1][1] * shapes[0][2] * itemsize,
         "available": machine.available_memory(),
     }
     return found
+
+
+def _ready(hsi, msi, wanted, options):
+    """What is said of the pair, and the shapes of the images that would be fused."""
+    if options.scan:
+        remarks = Remarks(Messages(quiet=True))
+        opened = open_pair(*options.files, wanted, remarks)
+        where, shapes = opened.placement, (opened.hsi.shape, opened.msi.shape)
+        notes = [note for note in remarks.notes if " bands " in note or "values are" in note]
+    else:
+        base = wanted.grid if wanted.grid in ("hsi", "msi") else formats.header(wanted.grid)
+        where = placement(hsi, msi, grid=base, ratio=wanted.ratio, bbox=wanted.bbox, window=wanted.window)
+        shapes = (*where.hsi.shape, int(gaps.good_bands(hsi).sum())), (*where.msi.shape, msi.shape[2])
+        notes = []
+    grids, offset = where.grids, None
+    if hsi.georeference is not None and msi.georeference is not None:
+        offset = tuple(mapping(hsi.georeference, msi.georeference)([(0.0, 0.0)])[0].tolist())
+    return {
+        "ratio": grids.ratio,
+        "ratio_from": grids.ratio_from,
+        "offset": offset,
+        "hsi_shape": shapes[0],
+        "msi_shape": shapes[1],
+        "resampled": {"hsi": where.hsi.resampled, "msi": where.msi.resampled},
+        "notes": [*where.notes, *grids.notes, *notes],
+    }, shapes
+
+
+def _estimated(wanted, options, settings):
+    """Blur, shift, response, levels and verdict; or why they are not known."""
+    remarks = Remarks(Messages(quiet=True))
+    opened = open_pair(*options.files, wanted, remarks)
+    if needs_tiles(opened, methods.make(options.method, settings), options.dtype):
+        return {"refused": "the images do not fit into memory; a --window of them does"}
+    try:
+        remarks = Remarks(Messages(quiet=True))
+        found = look_at(opened, options.files[0], remarks)
+    except (ValueError, MemoryError) as error:
+        return {"refused": str(error)}
+    levels = "not known" if found.levels is None else str(found.levels)
+    return found.figures() | {"blur_text": found.blur.text.removeprefix("estimated, "), "levels_text": levels}
 
 
 def _machine():
@@ -118,6 +166,8 @@ def _print(found):
     if "pair" in found:
         _print_pair(found["pair"])
         print()
+    print_pairs([("responses by name", ", ".join(found["responses"]))])
+    print()
     here = found["machine"]
     memory = here["memory_available"]
     print_pairs(
@@ -128,7 +178,7 @@ def _print(found):
         ]
     )
     print()
-    by_package = {package: extra for extra, packages in machine.EXTRAS.items() for package in packages}
+    by_package = {package: extra for extra, packages in reversed(machine.EXTRAS.items()) for package in packages}
     absent = {package: f'not installed; pip install "fastccpd[{extra}]"' for package, extra in by_package.items()}
     print_pairs(
         [(package, version or absent.get(package, "not installed")) for package, version in found["versions"].items()]
@@ -169,10 +219,26 @@ def _print_pair(pair):
         pairs.append(("ratio", f"{pair['ratio']}, by {pair['ratio_from']}".replace("by given", "as given")))
         offset = "not known" if pair["offset"] is None else directions(*pair["offset"])
         pairs.append(("HSI's first corner", offset if pair["offset"] is None else f"{offset} of the MSI's"))
+        sizes = [size_name(pair[name]) for name in ("hsi_shape", "msi_shape")]
+        pairs.append(("to be fused", f"{sizes[0]} and {sizes[1]}"))
         pairs += [("note", note) for note in pair["notes"]]
+        pairs += _estimates(pair["estimated"])
     memory = pair["memory"]
     available = "" if memory["available"] is None else f"; {bytes_name(memory['available'])} are available"
     work, image = (bytes_name(memory[part]) for part in ("work", "result"))
     pairs.append(("memory", f"{work} for {memory['method']} and {image} for the result{available}"))
     print("as HSI and MSI")
     print_pairs(pairs, indent=2)
+
+
+def _estimates(found):
+    """The lines on what the images show of each other."""
+    if "refused" in found:
+        return [("estimates", f"none: {found['refused']}")]
+    said = [note.removeprefix("the response is ") for note in found["notes"] if note.startswith("the response is ")]
+    return [
+        ("estimated blur", found["blur_text"]),
+        *(("response", sentence) for sentence in said),
+        ("scale and offset", found["levels_text"]),
+        ("verdict", found["verdict"]["sentence"]),
+    ]

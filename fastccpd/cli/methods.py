@@ -5,7 +5,7 @@ import shutil
 import textwrap
 from pathlib import Path
 
-from .. import methods
+from .. import experiments, methods
 from ..methods import documentation
 from . import methods_page
 from .options import add_output_options
@@ -20,13 +20,16 @@ def add(commands):
     )
     verb.add_argument("name", nargs="?", metavar="NAME", help="the method to describe")
     verb.add_argument("--page", type=Path, metavar="FILE", help="write the made parts of docs/methods.md anew")
+    text = "for --page: rows of experiment scenes, for the table of who wins where"
+    verb.add_argument("--rows", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     add_output_options(verb)
     verb.set_defaults(run=run)
 
 
 def run(options):
     if options.page is not None:
-        print_line(f"Written to {options.page}: {', '.join(methods_page.rewrite(options.page))}")
+        rows = [row for file in options.rows for row in experiments.read(file)]
+        print_line(f"Written to {options.page}: {', '.join(methods_page.rewrite(options.page, rows))}")
         return 0
     if options.name is None:
         lines = {name: inspect.getdoc(methods.get(name)).split("\n")[0] for name in methods.names()}

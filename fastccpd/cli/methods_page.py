@@ -1,4 +1,4 @@
-"""The parts of docs/methods.md that the registry knows: `fastccpd methods --page FILE` writes them anew.
+"""The parts of docs/methods.md that the registry and rows of results know: `fastccpd methods --page FILE --rows FILE`.
 
 A part stands between a line "<!-- made: NAME -->" and a line "<!-- end: NAME -->"; the rest of a page is left as it is.
 """
@@ -7,34 +7,49 @@ import inspect
 import re
 
 from .. import methods
+from ..experiments import leaders
 from ..methods import documentation
 from ..model.files import write_whole
 
 
-def rewrite(path):
+def rewrite(path, rows=()):
     """Write the parts of a page anew that are made here, and leave the rest.
 
     Parameters
     ----------
     path : Path
+    rows : list of dict
+        Of the experiment of all scenes; without any, the part that is made of them is left too.
 
     Returns
     -------
     list of str
         The names of the parts.
     """
-    text = path.read_text(encoding="utf-8")
-    write_whole(path, rewritten(text))
-    return [name for name in PARTS if f"<!-- made: {name} -->" in text]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    found = [name for name in _parts(rows) if f"<!-- made: {name} -->" in text]
+    if not found:
+        raise ValueError(f"--page: {path} has no part that is made here; a line <!-- made: NAME --> is needed")
+    write_whole(path, rewritten(text, rows))
+    return found
 
 
-def rewritten(text):
+def rewritten(text, rows=()):
     """A page with its made parts as they are now."""
-    for name, made in PARTS.items():
+    for name, made in _parts(rows).items():
         begin, end = f"<!-- made: {name} -->", f"<!-- end: {name} -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", flags=re.DOTALL)
         text = pattern.sub(lambda _, begin=begin, end=end, made=made: f"{begin}\n{made()}\n{end}", text)
     return text
+
+
+def _parts(rows):
+    """What makes each part."""
+    made = {"glance": glance, "options": options}
+    return made | {"winners": lambda: leaders.winners(rows)} if rows else made
 
 
 def glance():
@@ -60,9 +75,6 @@ def options():
         lines += ["", *(f"- {paper}" for paper in _papers(cls))]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
-
-
-PARTS = {"glance": glance, "options": options}
 
 
 def _first_sentence(name):

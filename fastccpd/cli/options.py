@@ -44,17 +44,20 @@ def add_operator_options(verb, default_ratio, default_srf=None):
     verb.add_argument(
         "--psf",
         metavar="SPEC",
-        help="the blur between the grids: stereo, scott, gaussian[,sigma=…,taps=…,phase=…,boundary=…] or a FILE.npz "
-        "that holds P1 and P2; sigma and phase in MSI pixels, phase a multiple of 0.5 (default: a Gaussian about the "
-        "middle of the HSI's pixels where both images are georeferenced, else stereo)",
+        help="the blur between the grids: auto (estimated from the images, with the shift), stereo, scott, "
+        "gaussian[,sigma=…,taps=…,phase=…,boundary=…] or a FILE.npz that holds P1 and P2; sigma and phase in MSI "
+        "pixels, one number or 1.6x2 for rows and columns (default: auto where no response is given either, else a "
+        "Gaussian about the middle of the HSI's pixels where both images are georeferenced, else stereo)",
     )
     default = f" (default: {default_srf})" if default_srf else ""
     response = verb.add_mutually_exclusive_group()
     response.add_argument(
         "--srf",
         metavar="SPEC",
-        help="the spectral response of the MSI: landsat, a FILE.csv (columns band, wavelength_nm, response, or "
-        "wavelength_nm and one a band; FILE.csv::B2,B3 picks bands), or a FILE.npy, .npz or .mat that holds the matrix "
+        help="the spectral response of the MSI: auto (estimated from the images), a sensor that fastccpd info lists, "
+        "such as sentinel-2a (sentinel-2a::B2,B3 picks bands), landsat (of published experiments), a FILE.csv (columns "
+        "band, wavelength_nm, response, or wavelength_nm and one a band; FILE.csv::B2,B3 picks bands), or a FILE.npy, "
+        ".npz or .mat that holds the matrix "
         f"PM{default}",
     )
     response.add_argument(
@@ -73,7 +76,10 @@ def add_method_options(verb):
         help=f"one that fastccpd methods lists (default {methods.DEFAULT})",
     )
     verb.add_argument(
-        "--rank", type=_rank, metavar="R", help="a number, or three as in 12,12,12 (default: the method's)"
+        "--rank",
+        type=_rank,
+        metavar="R",
+        help="a number, three as in 12,12,12, or auto where the method can find it (default: the method's)",
     )
     verb.add_argument(
         "--dtype", choices=("float32", "float64"), help="precision of work and result (default: the data's)"
@@ -121,10 +127,14 @@ def method_settings(options):
 
 
 def _rank(text):
+    if text == "auto":
+        return text
     try:
         ranks = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"got {text!r}; a whole number, or three as in 12,12,12, is needed") from None
+        raise argparse.ArgumentTypeError(
+            f"got {text!r}; a whole number, three as in 12,12,12, or auto is needed"
+        ) from None
     return ranks[0] if len(ranks) == 1 else ranks
 
 

@@ -5,6 +5,7 @@ import math
 import re
 import sys
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from ..imaging import metrics
 
 # Control characters of ASCII and Latin-1, line separators, marks of the writing direction, halves of characters.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+# Of what goes to stderr, in characters: the list of all scenes fits, a list of numbers by the thousand does not.
+_LONGEST_LINE = 1000
 
 
 class Messages:
@@ -54,6 +58,13 @@ class Messages:
         else:
             self._held.append(text)
 
+    def can_draw(self, what):
+        """Whether matplotlib is there; where it is not, say that `what` is left out for want of it."""
+        found = find_spec("matplotlib") is not None
+        if not found:
+            self.note(f'{what} matplotlib; pip install "fastccpd[plot]"')
+        return found
+
     def said(self):
         """Notes and warnings, for JSON."""
         return {"notes": self.notes, "warnings": self.warnings}
@@ -82,9 +93,12 @@ def print_line(text=""):
 
 
 def print_error(text):
-    """One line on stderr, if there is any."""
+    """One line on stderr, if there is any; of a very long one, which quotes what was given, the two ends."""
     if sys.stderr is not None:
-        print(f"fastccpd: {printable(' '.join(str(text).split()))}", file=sys.stderr)
+        line = " ".join(str(text).split())
+        if len(line) > _LONGEST_LINE:
+            line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
+        print(f"fastccpd: {printable(line)}", file=sys.stderr)
 
 
 def print_json(value):

@@ -58,6 +58,38 @@ def rows_progress(label, quiet=False):
         yield show
 
 
+@contextmanager
+def tiles_progress(label, quiet=False):
+    """Show a fusion in tiles: those that are done, how fast, how long it will take; then the blocks that are written.
+
+    Yields
+    ------
+    callable(TileProgress), callable(done, total)
+    """
+    with _drawing(quiet, _columns_of_tiles) as (redraw, say):
+
+        def show(entry):
+            if entry.stage != "tiles":
+                redraw(label, detail=f"first pass: {entry.stage}")
+                return
+            speed = f"{entry.megapixels_per_second:.3g} Mpx/s" if entry.megapixels_per_second else ""
+            left = "" if entry.seconds_left is None else f", {_clock(entry.seconds_left)} left"
+            redraw(label, completed=entry.done, total=entry.total, detail=f"tiles {speed}{left}")
+            say(f"{label}: {entry.done} of {entry.total} tiles, {speed}")
+
+        def writing(done, total):
+            redraw("writing", completed=done, total=total, detail="blocks")
+
+        yield show, writing
+
+
+def _clock(seconds):
+    """A time as people read it."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
 def _on_terminal(quiet):
     """Whether there is anybody to show progress to."""
     return not quiet and sys.stderr is not None and sys.stderr.isatty()
@@ -88,6 +120,11 @@ def _columns_of_fusion(progress):
 def _columns_of_rows(progress):
     counted = progress.MofNCompleteColumn(separator=" of ")
     return progress.BarColumn(), counted, progress.TimeRemainingColumn(), progress.TimeElapsedColumn()
+
+
+def _columns_of_tiles(progress):
+    counted = progress.MofNCompleteColumn(separator=" of ")
+    return progress.BarColumn(), counted, progress.TextColumn("{task.fields[detail]}"), progress.TimeElapsedColumn()
 
 
 def _one_line_at_the_end():

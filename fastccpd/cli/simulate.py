@@ -15,6 +15,7 @@ from ..model.checks import as_count
 from ..model.files import check_apart
 from ..model.shapes import size_name
 from ..rasters import gaps, operators
+from ..rasters.estimating import is_auto
 from .options import add_operator_options, add_output_options, add_seed, check_snr
 from .output import naming_force, print_json, print_pairs
 
@@ -55,7 +56,11 @@ def run(options):
     ratio = as_count(4 if options.ratio is None else options.ratio, "--ratio")
     paths = _paths(options)
     scene, good = _scene(options.scene, ratio, options.seed, say)
-    blur = operators.blur(options.psf, scene.shape[:2], ratio, georeferenced=scene.georeference is not None)
+    if is_auto(options.psf):
+        raise ValueError("--psf: got auto, which needs two images to estimate from; a blur is needed to make them")
+    blur = operators.blur(
+        options.psf, scene.shape[:2], ratio, offset=None if scene.georeference is None else (0.0, 0.0)
+    )
     say.note(f"the blur is {blur.text}")
     srf = "landsat" if options.srf is None and options.bands is None else options.srf
     PM = operators.response(srf, options.bands, scene, good, options.scene)

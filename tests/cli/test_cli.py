@@ -25,7 +25,9 @@ QUICK = ["--rank", "3", "--max-iter", "3"]
 
 
 def fuse(*arguments, srf=True):
-    return main(["fuse", *map(str, arguments), *QUICK, *(["--srf", "landsat"] if srf else [])])
+    """Written in float64, unless a dtype is asked for: what is compared with Python must be whole."""
+    whole = [] if {"--dtype", "--output-dtype"} & set(arguments) else ["--output-dtype", "float64"]
+    return main(["fuse", *map(str, arguments), *QUICK, *whole, *(["--srf", "landsat"] if srf else [])])
 
 
 def fused_json(capsys, *arguments, srf=True):
@@ -66,7 +68,7 @@ def test_every_format_gives_what_python_gives(form, tmp_path):
 def test_what_the_format_of_the_output_cannot_carry_is_said(tmp_path, capsys):
     hsi, msi, _ = write_pair(tmp_path, georeferenced=True)
     _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "f.npy")
-    lost = "this format cannot carry wavelengths, fwhm, georeference, which is lost"
+    lost = "this format cannot carry wavelengths, fwhm, georeference, tags, which is lost"
     assert told["warnings"] == [f"{tmp_path}/f.npy: {lost}"]
 
 
@@ -81,7 +83,9 @@ def test_the_output_takes_the_msi_grid_and_the_hsi_wavelengths(form, tmp_path, c
     assert found.georeference.same_crs(truth.georeference)
     np.testing.assert_allclose(found.wavelengths, truth.wavelengths, rtol=1e-9)
     assert told["alignment"]["ratio_from"] == "georeferencing"
-    assert told["blur"] == {"psf": "gaussian", "phase": 1.5, "boundary": "reflect", "kernel": 10, "assumed": True}
+    sigma = told["blur"].pop("sigma")
+    assert sigma == pytest.approx(4 / np.sqrt(8 * np.log(2)))
+    assert told["blur"] == {"psf": "gaussian", "phase": 1.5, "boundary": "reflect", "kernel": 14, "assumed": True}
     assert "phase 1.5" in " ".join(told["notes"])
     assert told["warnings"] == []
 
@@ -92,7 +96,8 @@ def test_what_is_inferred_is_said(tmp_path, capsys):
     told = capsys.readouterr().err
     assert "hsi: 6×5×36 float64, stored as (rows, columns, bands), the order taken where band_axis is not given" in told
     assert "the ratio is 4, by sizes" in told
-    assert "the blur is taken to be the stereo convention; give --psf if that is not so" in told
+    assert "the blur is taken to be the stereo convention, of σ 1.6" in told
+    assert "MSI pixels; give --psf if that is not so" in told
 
 
 def test_quiet_says_nothing_but_why_it_stopped(tmp_path, capsys):
@@ -155,7 +160,7 @@ def test_json_holds_everything_and_nothing_else_is_on_stdout(tmp_path, capsys):
 def test_precision_is_that_of_the_data_or_as_asked(tmp_path):
     hsi, msi, _ = write_pair(tmp_path, dtype=np.float32)
     for n, (asked, expected) in enumerate([([], np.float32), (["--dtype", "float64"], np.float64)]):
-        fuse(hsi, msi, "-o", tmp_path / f"{n}.npz", *asked)
+        main(["fuse", str(hsi), str(msi), "-o", str(tmp_path / f"{n}.npz"), "--srf", "landsat", *QUICK, *asked])
         assert rasters.read(tmp_path / f"{n}.npz").dtype == expected
 
 
@@ -307,7 +312,6 @@ class TestOperators:
             (["--psf", "gaussian,sigma=wide"], "--psf: got 'sigma=wide' in"),
             (["--psf", "gaussian,taps=4.5"], "--psf: got 'taps=4.5' in 'gaussian,taps=4.5'; a whole number is needed"),
             (["--psf", "gaussian,boundary=mirror"], "--psf: got boundary=mirror in"),
-            (["--psf", "gaussian,phase=1.25"], "phase: got 1.25; a multiple of one half"),
             (["--psf", "gaussian,phase=1,taps=4"], "kernel: got 4; an odd number of taps is needed"),
             (["--psf", "missing.npz"], "missing.npz: cannot be read (no such file"),
             (["--bands", "1-5,6-10"], "--bands: 1-5,6-10 describes 2 bands, but the MSI has 6; they must agree"),
@@ -318,7 +322,6 @@ class TestOperators:
             (["--bands", "3+2-4"], "--bands: got '3+2-4', which names a band twice"),
             (["--srf", "nonsense"], "--srf: got 'nonsense'; landsat, a FILE.csv, or a FILE.npy"),
             (["--srf", "missing.csv"], "[Errno 2] No such file or directory: 'missing.csv'"),
-            ([], "--srf: the spectral response of the MSI is not known; give --srf landsat"),
         ],
     )
     def test_what_cannot_be_an_operator_is_refused(self, arguments, sentence, tmp_path, capsys):
@@ -454,18 +457,30 @@ class TestAlignment:
 
     def test_a_sub_pixel_shift_is_reported(self, tmp_path, capsys):
         hsi, msi, _ = write_pair(tmp_path, "tif", georeferenced=True, down=5.0, right=5.0)
-        code, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "f.tif", "--report", tmp_path / "r.html")
+        on_msi = [hsi, msi, "--grid", "msi", "-o"]
+        code, told = fused_json(
+            capsys, *on_msi, tmp_path / "f.tif", "--report", tmp_path / "r.html", "--psf", "gaussian,phase=1.5"
+        )
         assert code == 4
         sentence = "the HSI lies 0.50 MSI pixels down and 0.50 right of where the blur puts it"
         assert told["warnings"] == [f"{sentence}; a blur of phase 2 would fit better"]
         assert told["alignment"]["offset"] == pytest.approx([0.5, 0.5])
         assert sentence in (tmp_path / "r.html").read_text(encoding="utf-8")
-        fuse(hsi, msi, "-o", tmp_path / "g.tif", "--psf", "gaussian,phase=2")
+        fuse(*on_msi, tmp_path / "g.tif", "--psf", "gaussian,phase=2")
         assert "warning" not in capsys.readouterr().err
 
-    def test_a_shift_of_a_pixel_and_another_ratio_are_refused(self, tmp_path, capsys):
+    def test_on_the_grid_of_the_msi_the_assumed_blur_carries_the_offset(self, tmp_path, capsys):
+        hsi, msi, _ = write_pair(tmp_path, "tif", georeferenced=True, down=3.0, right=-2.0)
+        _, told = fused_json(capsys, hsi, msi, "--grid", "msi", "-o", tmp_path / "f.tif")
+        assert told["blur"]["phase"] == pytest.approx([1.8, 1.3])
+        assert told["warnings"] == []
+
+    def test_a_shift_of_whole_pixels_is_cropped_and_another_ratio_refused(self, tmp_path, capsys):
         hsi, msi, _ = write_pair(tmp_path, "tif", georeferenced=True, down=30.0)
-        assert "3.00 MSI pixels down and 0.00 right" in refused(capsys, hsi, msi, "-o", tmp_path / "f.tif")
+        code, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "g.tif")
+        assert code == 4
+        assert told["files"]["output"]["shape"] == [20, 20, 36]
+        assert told["alignment"]["resampled"] == {"hsi": 0.0, "msi": 0.0}
         assert refused(capsys, hsi, msi, "-o", tmp_path / "f.tif", "--ratio", 5).startswith("ratio: got 5, but by geo")
         assert not (tmp_path / "f.tif").exists()
 
@@ -618,10 +633,14 @@ class TestGaps:
         both = tmp_path / "h.hdr", tmp_path / "m.hdr"
         _, told = fused_json(capsys, *both, "-o", tmp_path / "f.hdr", "--srf", tmp_path / "pm.npy", srf=False)
         assert told["bands_left_out"] == [6, 21]
-        assert any("hsi: 2 of 36 bands are marked as bad and left out (6, 21)" in note for note in told["notes"])
+        said = "hsi: 2 of 36 bands are marked as bad and left out: 6 (700 nm), 21 (1600 nm)"
+        assert any(said in note for note in told["notes"])
         found = rasters.read(tmp_path / "f.hdr")
-        assert found.shape[2] == SHAPE[2] - 2
-        np.testing.assert_allclose(found.wavelengths, hsi.wavelengths[~bad])
+        assert found.shape[2] == SHAPE[2]
+        np.testing.assert_allclose(found.wavelengths, hsi.wavelengths)
+        np.testing.assert_array_equal(found.bad_bands, bad)
+        np.testing.assert_array_equal(np.isnan(found.cube).all(axis=(0, 1)), bad)
+        np.testing.assert_array_equal(np.isnan(found.cube).any(axis=(0, 1)), bad)
         sentence = refused(capsys, *both, "-o", tmp_path / "g.hdr", "--bands", "1,2,3,4,6,7", srf=False)
         assert sentence.startswith("--bands: MSI band 5 sees bad HSI bands only")
 
@@ -729,10 +748,11 @@ class TestRefusals:
 
     def test_different_ground_is_refused(self, tmp_path, capsys):
         _, hsi, msi = pair(georeferenced=True)
-        rasters.write(tmp_path / "h.npz", replace(hsi, georeference=grid(30.0)))
+        rasters.write(tmp_path / "h.npz", replace(hsi, georeference=grid(40.0, down=5000.0)))
         rasters.write(tmp_path / "m.npz", msi)
         sentence = refused(capsys, tmp_path / "h.npz", tmp_path / "m.npz", "-o", tmp_path / "f.npz")
-        assert sentence == "msi: 24 rows, but 3 times the HSI's 6 are 18; they must agree"
+        assert sentence.startswith("hsi: no whole pixel of it lies on the MSI; it covers x 600000 to 600200, y 4594760")
+        assert sentence.endswith("and the MSI x 600000 to 600200, y 4599760 to 4600000 in WGS 84 / UTM zone 33N")
 
 
 def test_a_package_that_is_not_installed_is_named_with_its_extra(tmp_path):

@@ -45,6 +45,13 @@ def refused(capsys, *arguments):
     return line.removeprefix("fastccpd: ")
 
 
+def test_what_is_very_long_is_quoted_by_its_ends(capsys):
+    line = refused(capsys, "fuse", "a.npy", "b.npy", "-o", "c.npy", "--rank", ",".join(["3"] * 5000))
+    assert line.startswith("rank: got (3, 3, 3,")
+    assert line.endswith("3); a whole number of at least 1 is needed")
+    assert len(line) < 1100
+
+
 def process(*arguments, shell="", before=None):
     """Exit code and stderr of a command in a process of its own, with its streams as `shell` says."""
     command = f'exec "{sys.executable}" -m fastccpd "$@" {shell}'

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,8 @@ def test_without_anything_else_installed_it_still_shows_a_table(tmp_path):
     assert 'the report needs matplotlib; pip install "fastccpd[plot]"' in done.stderr
     assert 'pip install "fastccpd[demo]" brings it; this one is synthetic' in done.stderr
     assert not list(tmp_path.iterdir())
+    assert "\nverdict: the images agree" in done.stdout
+    assert re.search(r"\nerror of a pixel: [\d.]+ expected, [\d.]+ true", done.stdout)
     rows = {line[:21].strip(): line[21:].split() for line in done.stdout.splitlines()}
     assert float(rows["result (auto)"][0]) > float(rows["HSI, cubic splines"][0])
 
@@ -110,8 +113,12 @@ def test_it_replaces_its_own_report(tmp_path, monkeypatch, capsys):
     assert told["scene"] == "synthetic"
     assert told["report"] == "fastccpd-demo/report.html"
     assert set(told["scores"]) == {"result (auto)", "scott", demo.SPLINES}
+    assert told["verdict"]["grade"] == "agree"
+    assert 0.3 < told["expected_error"] / told["true_error"] < 3.0
     text = page.read_text(encoding="utf-8")
     assert "Demonstration: synthetic" in text
+    assert "Uncertainty</h2>" in text
+    assert told["verdict"]["sentence"] in text
     assert all(name in text for name in told["scores"])
 
 

@@ -1,0 +1,155 @@
+"""`fastccpd batch MANIFEST -o 'out/{name}.tif'`: many pairs, one on each core; a bad one is a line, and not an end."""
+
+import json
+import os
+from contextlib import nullcontext
+from pathlib import Path
+
+from ..model.files import check_free, write_whole
+from ..tiles.crews import crew_of, done_in_any_order
+from ..workers import worker_count
+from .batch_page import page_of
+from .batch_task import FusePair, key_of
+from .manifest import rows_of
+from .options import (
+    add_method_options,
+    add_operator_options,
+    add_output_options,
+    add_seed,
+    add_stopping_options,
+    method_settings,
+)
+from .output import print_error, print_line, print_table
+from .progress import rows_progress
+
+SOME_FAILED, NOT_CONVERGED = 6, 4
+
+_GOOD = ("done", "not converged")
+
+
+def add(commands):
+    verb = commands.add_parser(
+        "batch",
+        help="fuse many pairs, one on each core",
+        description="Fuse the pairs of MANIFEST, a CSV file with a head line or JSON-lines: columns hsi and msi, and "
+        "whatever of name, output, truth and the options of fuse differs from the defaults given here. One line of "
+        "JSON for each pair goes to the results file, and to stdout with --json. Exit code 6: some pairs failed.",
+    )
+    verb.add_argument("manifest", metavar="MANIFEST", help="a .csv or .jsonl file, or a folder with --pattern")
+    verb.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="TEMPLATE",
+        help="the files to write, as in 'out/{name}.tif'; {name}, {number}, {method} and {hsi} are known",
+    )
+    verb.add_argument(
+        "--pattern",
+        nargs=2,
+        metavar=("HSI", "MSI"),
+        help="of a folder: the files of a pair, as in '{name}_hsi.tif' '{name}_msi.tif'",
+    )
+    verb.add_argument("--results", metavar="FILE", help="a line of JSON for each pair (results.jsonl by the output)")
+    verb.add_argument("--page", metavar="FILE.html", help="also write a page that sums it up, with thumbnails")
+    verb.add_argument("--jobs", type=int, metavar="N", help="pairs at once, each on one thread (default: one a core)")
+    verb.add_argument("--resume", action="store_true", help="leave out pairs that the results file has as done")
+    verb.add_argument("--scheduler", metavar="ADDRESS", help="of a dask cluster that sees the same files")
+    add_operator_options(verb, default_ratio="what georeferencing or sizes say")
+    add_method_options(verb)
+    add_seed(verb, "the random starts")
+    add_stopping_options(verb)
+    add_output_options(verb, force="overwrite all that is written")
+    verb.set_defaults(run=run)
+
+
+def run(options):
+    defaults = method_settings(options) | {"method": options.method, "rng": options.seed}
+    for name in ("psf", "srf", "bands", "ratio", "dtype", "time_limit"):
+        if getattr(options, name) is not None:
+            defaults[name] = getattr(options, name)
+    rows = rows_of(options.manifest, options.pattern, options.output, defaults)
+    jobs = worker_count(options.jobs)
+    results = Path(options.results or _beside(options.output))
+    before = _earlier(results, options, rows)
+    if options.page:
+        check_free([options.page], options.force or options.resume)
+    try:
+        lines = _fused(rows, before, results, jobs, options)
+    except KeyboardInterrupt:
+        print_error(f"interrupted; what is done is in {results}, and the same command with --resume goes on")
+        return 130
+    if options.page:
+        write_whole(options.page, page_of(lines), overwrite=options.force or options.resume)
+    if not options.json and not options.quiet:
+        _print_summary(lines, results)
+    failed = [line for line in lines if line["status"] not in _GOOD]
+    if failed:
+        print_error(f"{len(failed)} of {len(lines)} pairs failed; {results} says why")
+        return SOME_FAILED
+    return NOT_CONVERGED if any(line["status"] != "done" for line in lines) else 0
+
+
+def _beside(template):
+    """The results file: in the folder of the outputs, as far as that is one for all."""
+    folder = template.partition("{")[0].rpartition("/")[0]
+    return os.path.join(folder or ".", "results.jsonl")
+
+
+def _earlier(results, options, rows):
+    """{key: line} of the pairs that are done already, for --resume; else a results file that exists is refused."""
+    if not results.exists():
+        results.parent.mkdir(parents=True, exist_ok=True)
+        return {}
+    if not options.resume:
+        if not options.force:
+            raise FileExistsError(f"{results}: exists already; --resume goes on with it, --force begins anew")
+        results.unlink()
+        return {}
+    found = {}
+    for text in results.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+            if line["status"] in _GOOD and Path(line["output"]).exists():
+                found[line["key"]] = line
+        except (ValueError, KeyError, TypeError):  # the last line of a batch that was killed
+            continue
+    # Whole lines alone, so that the next one begins a line.
+    keys = {key_of(row) for row in rows}
+    kept = {key: line for key, line in found.items() if key in keys}
+    write_whole(results, "".join(json.dumps(line) + "\n" for line in kept.values()))
+    return kept
+
+
+def _fused(rows, before, results, jobs, options):
+    """The lines of all pairs, in their order; each is kept as soon as it is there."""
+    keys = {row.number: key_of(row) for row in rows}
+    lines = {row.number: before[keys[row.number]] for row in rows if keys[row.number] in before}
+    todo = [row for row in rows if row.number not in lines]
+    overwrite = options.force or options.resume
+    tasks = ((row.number, lambda row=row: FusePair(row, overwrite, bool(options.page))) for row in todo)
+    options.messages.release()
+    nothing = nullcontext(lambda *_: None)
+    with (
+        crew_of(min(jobs, max(1, len(todo))), options.scheduler) if todo else nullcontext() as crew,
+        rows_progress("batch", options.quiet) if todo else nothing as show,
+        open(results, "a", encoding="utf-8") as file,
+    ):
+        for number, line in done_in_any_order(crew, tasks, 2 * crew.count) if todo else ():
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            lines[number] = line
+            if options.json:
+                print_line(json.dumps({name: value for name, value in line.items() if name != "thumbnail"}))
+            show(len(lines), len(rows))
+    return [lines[row.number] for row in rows]
+
+
+def _print_summary(lines, results):
+    def quality(line):
+        metrics = line.get("metrics") or {}
+        return f"{metrics['rsnr']:.2f}" if "rsnr" in metrics else ""
+
+    rows = [(line["name"], line["status"], quality(line), f"{line['seconds']:.1f}", line["verdict"]) for line in lines]
+    print_table(["pair", "status", "R-SNR (dB)", "seconds", "verdict"], rows)
+    print_line(f"results: {results}")

@@ -1,0 +1,210 @@
+"""`fastccpd batch`: many pairs, of which a bad one is a line and not an end."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pair_files import write_pair
+
+import fastccpd
+from fastccpd import rasters
+from fastccpd.cli import main
+from fastccpd.cli.manifest import rows_of
+
+QUICK = ("--method", "gsa", "--srf", "landsat", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """A folder with three good pairs and one whose HSI is no image; a truth."""
+    folder = tmp_path_factory.mktemp("pairs")
+    hsi, msi, truth = write_pair(folder, georeferenced=True)
+    for name in ("alpha", "beta", "gamma"):
+        shutil.copy(hsi, folder / f"{name}_hsi.npz")
+        shutil.copy(msi, folder / f"{name}_msi.npz")
+    rasters.write(folder / "truth.npz", truth)
+    (folder / "torn_hsi.npz").write_bytes(b"PK\x03\x04 torn")
+    shutil.copy(msi, folder / "torn_msi.npz")
+    return folder
+
+
+@pytest.fixture
+def manifest(pairs, tmp_path):
+    """The same as CSV, by absolute paths."""
+    lines = ["hsi,msi,name,truth,method,ridge"]
+    for name in ("alpha", "torn", "beta", "gamma"):
+        truth = pairs / "truth.npz" if name == "beta" else ""
+        ridge = "0.5" if name == "gamma" else ""
+        lines.append(f"{pairs / name}_hsi.npz,{pairs / name}_msi.npz,{name},{truth},,{ridge}")
+    path = tmp_path / "list.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def run(*arguments):
+    return main(["batch", *map(str, arguments)])
+
+
+def lines_of(path):
+    return {line["name"]: line for line in map(json.loads, Path(path).read_text().splitlines())}
+
+
+def test_a_bad_pair_is_a_line_and_not_an_end(manifest, tmp_path, capsys):
+    out = tmp_path / "out"
+    code = run(manifest, "-o", f"{out}/{{name}}.npz", *QUICK, "--jobs", 2, "--json", "--page", tmp_path / "page.html")
+    assert code == 6
+    printed = capsys.readouterr()
+    assert printed.err.endswith("1 of 4 pairs failed; " + f"{out}/results.jsonl says why\n")
+    lines = lines_of(out / "results.jsonl")
+    assert {name: line["status"] for name, line in lines.items()} == {
+        "alpha": "done",
+        "beta": "done",
+        "gamma": "done",
+        "torn": "failed",
+    }
+    assert lines["torn"]["error"].startswith("ValueError: ")
+    assert "torn_hsi.npz" in lines["torn"]["verdict"]
+    assert lines["beta"]["metrics"]["rsnr"] > 10.0
+    assert lines["alpha"]["metrics"] is None
+    assert len(lines["alpha"]["sha256"]["output"]) == 64
+    assert lines["alpha"]["sha256"]["hsi"] == lines["beta"]["sha256"]["hsi"]
+    assert lines["gamma"]["sha256"]["output"] != lines["alpha"]["sha256"]["output"]
+    assert sorted(path.name for path in out.glob("*.npz")) == ["alpha.npz", "beta.npz", "gamma.npz"]
+    shown = [json.loads(line) for line in printed.out.splitlines()]
+    assert {line["name"] for line in shown} == set(lines)
+    assert all("thumbnail" not in line for line in shown)
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/png;base64,") == 4  # three thumbnails and the icon
+    assert "torn" in page
+
+    # What is as `fuse` gives it.
+    single = tmp_path / "single.npz"
+    row = rows_of(manifest, None, "{name}", {})[0]
+    assert main(["fuse", row.hsi, row.msi, "-o", str(single), *QUICK]) == 0
+    assert rasters.read(single).cube.tobytes() == rasters.read(out / "alpha.npz").cube.tobytes()
+
+
+def test_resuming_does_what_is_left_and_no_more(manifest, tmp_path):
+    out = tmp_path / "out"
+    arguments = manifest, "-o", f"{out}/{{name}}.npz", *QUICK, "--jobs", 1
+    assert run(*arguments) == 6
+    before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.npz")}
+    with open(out / "results.jsonl", "a") as file:
+        file.write('{"name": "torn by a ki')
+    (out / "beta.npz").unlink()
+    assert run(*arguments, "--resume") == 6
+    after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.npz")}
+    assert {name for name in after if after[name] == before[name]} == {"alpha.npz", "gamma.npz"}
+    assert len((out / "results.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_folder_and_a_pattern_are_a_manifest(pairs, tmp_path):
+    rows = rows_of(pairs, ("{name}_hsi.npz", "{name}_msi.npz"), f"{tmp_path}/{{number}}-{{name}}.tif", {"rank": 3})
+    assert [row.name for row in rows] == ["alpha", "beta", "gamma", "torn"]
+    assert rows[1].output == f"{tmp_path}/2-beta.tif"
+    assert rows[1].options == {"rank": 3}
+    assert rows[1].hsi == str(pairs / "beta_hsi.npz")
+
+
+def test_json_lines_have_defaults_and_relative_paths(pairs):
+    path = pairs / "list.jsonl"
+    entries = [
+        {"defaults": {"srf": "landsat", "rank": [3, 3, 2]}},
+        {"hsi": "alpha_hsi.npz", "msi": "alpha_msi.npz"},
+        {"hsi": "beta_hsi.npz::cube", "msi": "beta_msi.npz", "rank": 4, "output": "b.tif"},
+    ]
+    path.write_text("\n".join(map(json.dumps, entries)))
+    first, second = rows_of(path, None, "out/{name}.tif", {"srf": "other", "method": "scott"})
+    assert first.options == {"srf": "landsat", "rank": [3, 3, 2], "method": "scott"}
+    assert first.output == "out/alpha_hsi.tif"
+    assert second.hsi == str(pairs / "beta_hsi.npz") + "::cube"
+    assert second.options["rank"] == 4
+    assert second.output == str(pairs / "b.tif")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "msi\nx.tif", "pair 1: has no hsi; the path of an image is needed"),
+        ("a.csv", "hsi,msi\na,b,c,d", "line 2 has more cells than the head line"),
+        ("a.csv", "hsi,msi\n", "holds no pairs; some are needed"),
+        ("a.csv", "hsi,msi\na.tif,b.tif\na.tif,c.tif", "pairs 1 and 2 would both be .*; {number} or {name} tells"),
+        ("a.jsonl", "{", "line 1 is no JSON; one object for each pair is needed"),
+        ("a.jsonl", "[1]", "line 1 is list; an object is needed"),
+        ("a.jsonl", '{"hsi": 3, "msi": "b"}', "pair 1: has no hsi"),
+    ],
+)
+def test_a_manifest_that_is_none_is_refused_before_any_work(name, content, message, tmp_path, capsys):
+    (tmp_path / name).write_text(content)
+    assert run(tmp_path / name, "-o", f"{tmp_path}/{{name}}.tif", *QUICK) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(message, line)
+
+
+def test_inputs_are_never_outputs_and_results_are_not_overwritten(manifest, pairs, tmp_path, capsys):
+    assert run(manifest, "-o", f"{pairs}/{{name}}_hsi.npz", *QUICK, "--force") == 2
+    assert "is one of the inputs, which are never overwritten" in capsys.readouterr().err
+    (tmp_path / "results.jsonl").write_text("mine")
+    assert run(manifest, "-o", f"{tmp_path}/{{name}}.npz", *QUICK) == 2
+    assert "results.jsonl: exists already; --resume goes on with it" in capsys.readouterr().err
+    assert run(manifest, "-o", f"{tmp_path}/{{nome}}.npz", *QUICK) == 2
+    assert "-o: got {nome} in" in capsys.readouterr().err
+    assert run(pairs, "-o", f"{tmp_path}/{{name}}.npz", *QUICK) == 2
+    assert "is a folder; --pattern HSI MSI says which files in it are pairs" in capsys.readouterr().err
+
+
+def test_names_of_a_manifest_lead_to_no_other_folder(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"hsi": "h.tif", "msi": "m.tif", "name": "../../etc/passwd"}))
+    (row,) = rows_of(tmp_path / "a.jsonl", None, f"{tmp_path}/{{name}}.tif", {})
+    assert Path(row.output).parent == tmp_path
+
+
+def test_ctrl_c_says_how_to_go_on(pairs, tmp_path):
+    entry = {"hsi": "alpha_hsi.npz", "msi": "alpha_msi.npz"}
+    manifest = pairs / "many.jsonl"
+    manifest.write_text("\n".join(json.dumps(entry | {"name": f"n{k}"}) for k in range(400)))
+    command = [sys.executable, "-m", "fastccpd", "batch", str(manifest), "-o", f"{tmp_path}/{{name}}.npz", *QUICK]
+    root = str(Path(fastccpd.__file__).parents[1])
+    process = subprocess.Popen(
+        [*command, "--jobs", "1"], stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": root}
+    )
+    while not (tmp_path / "results.jsonl").exists() or not (tmp_path / "results.jsonl").read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.endswith("and the same command with --resume goes on\n")
+
+
+@pytest.mark.filterwarnings("ignore")  # what libraries of a cluster warn of while it is started and ended is not ours
+def test_a_cluster_fuses_a_batch_as_this_machine_does(manifest, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert run(manifest, "-o", f"{here}/{{name}}.npz", *QUICK, "--jobs", 1) == 6
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**settings, host="127.0.0.1") as cluster:
+        how = "--scheduler", cluster.scheduler_address
+        assert run(manifest, "-o", f"{there}/{{name}}.npz", *QUICK, *how) == 6
+        assert run(manifest, "-o", f"{there}/{{name}}.npz", *QUICK, *how, "--resume") == 6
+    found = [lines_of(folder / "results.jsonl") for folder in (here, there)]
+    assert found[0].keys() == found[1].keys()
+    for name, line in found[0].items():
+        assert found[1][name]["status"] == line["status"]
+        assert found[1][name].get("sha256") == line.get("sha256")
+        assert found[1][name]["verdict"] == line["verdict"]
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(manifest, tmp_path, capsys):
+    pytest.importorskip("distributed")
+    code = run(manifest, "-o", f"{tmp_path}/out/{{name}}.npz", *QUICK, "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "scheduler: tcp://127.0.0.1:9 does not answer" in line
