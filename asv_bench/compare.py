@@ -1,16 +1,20 @@
-"""Side by side, in one run: `python -m asv_bench.compare [SECTION ...] [--json FILE] [--picture FILE]`.
+"""Side by side, in one run: `python -m asv_bench.compare [SECTION ...] [--json FILE] [--rows FILE] [--picture FILE]`.
 
 Ours and the rivals take turns, burst after burst, so that a busy moment of the machine meets them all, and the least of
 all times counts. Markdown goes to stdout, table after table; all the numbers, with the machine and the versions, to the
-JSON file; the roofline to the picture (png, pdf or svg).
+JSON file; the ratios, as rows of docs/rows.md for `fastccpd dashboard`, to the file of rows; the roofline to the
+picture (png, pdf or svg).
 
 Sections: kernels (MTTKRP and H z against their rivals), single (MTTKRP in one mode), roofline (each kernel against the
-machine's limit), profile (where the time of a fusion goes), solvers (time to a cost), threads, scaling, memory, many
-(`fuse_many`), cold (imports, first fusions, warm-up). `profile`, `solvers` and `threads` need the real scenes.
+machine's limit), profile (where the time of a fusion goes), maps (the same of the default, its passes against the
+limit, and how it grows with pixels, maps and threads), solvers (time to a cost), backends (other packages'
+decompositions on our kernels), nonnegative (a plain non-negative CPD beside other packages), threads, scaling, memory,
+many (`fuse_many`), cold (imports, first fusions, warm-up). `profile`, `solvers` and `threads` need the real scenes.
 """
 
 import argparse
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from .measuring import machine
@@ -24,19 +28,24 @@ def main(arguments=None):
     )
     parser.add_argument("section", nargs="*", choices=[*SECTIONS, []], metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="JSON lines; an existing file is replaced")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="adds the section roofline")
     options = parser.parse_args(arguments)
     chosen = options.section or ["kernels"]
     if options.picture and "roofline" not in chosen:
         chosen = [*chosen, "roofline"]
-    where = machine()
+    where, today = machine(), datetime.now(UTC).date().isoformat()
     print(_sentence(where), end="\n\n", flush=True)
-    tables = {}
+    tables, speeds = {}, []
     for section in chosen:
         for table in SECTIONS[section]():
             print(table, end="\n\n", flush=True)
             tables[table.name] = {"rows": [dict(zip(table.head, row)) for row in table.rows], "numbers": table.numbers}
             # Written after every table: a run that is broken off has kept what it had.
+            speeds += table.speeds
+            if options.rows:
+                text = "".join(json.dumps({**row, "date": today}) + "\n" for row in speeds)
+                options.rows.write_text(text, encoding="utf-8")
             if options.json:
                 options.json.write_text(json.dumps({"machine": where, "tables": tables}, indent=1), encoding="utf-8")
     if options.picture:

@@ -27,6 +27,17 @@ def _operators(a, rank):
     return 2.0 * rank * sum(a[name].size for name in ("values", "back_values") if name in a)
 
 
+def _stack(a):
+    return float(np.prod(a["shape"]))
+
+
+def _of_blur(a):
+    """The fine grid's energy; the blur along rows, along columns and half of the way back; the mixing in between."""
+    (_, P, W), (I1, J1) = a["shape"], (len(a[name][0]) - 1 for name in ("rows", "columns"))
+    entries = [len(a[name][2]) for name in ("rows", "columns", "back")]
+    return 10.0 * _stack(a) + 2.0 * P * (entries[0] * W + (entries[1] + entries[2]) * I1) + 2.0 * I1 * J1 * P**2
+
+
 _KERNELS = {
     "mttkrp_add": Work("MTTKRP", lambda a, R: 4.0 * a["Y"].size * R, "Y A B C M0 M1 M2"),
     "see": Work("factors seen, Gramians", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values u U S Q"),
@@ -40,8 +51,23 @@ _KERNELS = {
         "preconditioner, factor", lambda a, R: len(a["slope"]) * (R**3 / 3.0 + 3.0 * R**2), "Q slope diagonal"
     ),
     "solve_blocks": Work("preconditioner, solve", lambda a, R: 2.0 * len(a["b"]) * R**2, "b x"),
+    "turn_preconditioned": Work(
+        "preconditioner, solve, with CG vectors", lambda a, R: (2.0 * R + 8.0) * a["p"].size, "Hd p r y d"
+    ),
     "residual_sums": Work("streamed residual", lambda a, R: a["Y"].size * (2.0 * R + 3.0), "Y A B Ct"),
     "render": Work("rendering", lambda a, R: 2.0 * a["out"].size * R, "A B Ct out"),
+    "turn_maps": Work("maps, direction", lambda a, R: 4.0 * _stack(a), "inverse r d"),
+    "blur_maps": Work("maps, blur and energy", lambda a, R: _of_blur(a), "d ones below right out"),
+    "advance_maps": Work(
+        "maps, step",
+        lambda a, R: 19.0 * _stack(a) + 2.0 * np.prod(a["shape"][1:]) * len(a["back"][2]),
+        "d ones below right blurred inverse Z r",
+    ),
+    "correct_maps": Work("maps, aggregates", lambda a, R: 4.0 * a["r"].size, "inverse r"),
+    "invert_diagonal": Work(
+        "maps, diagonal", lambda a, R: 5.0 * a["rows"] * a["maps"] * a["width"], "own share coverage inverse"
+    ),
+    "reweight_maps": Work("maps, weights of edges", lambda a, R: 6.0 * _stack(a), "Z below right"),
 }
 
 
@@ -65,7 +91,7 @@ def count(kernel, args, rank):
         return Count(CG if _function(kernel).__module__.endswith(".vectors") else kernel.__name__, "", 0.0, 0.0)
     named = dict(zip(_parameters(kernel), args))
     moved = sum(named[name].nbytes for name in work.arrays.split())
-    if "L" in named and kernel.__name__.endswith("_blocks"):
+    if {"L", "groups"} <= named.keys():
         # Of the preconditioner's blocks the lower triangles are read and written, whatever room they have.
         moved += len(named["L"]) * LANES * rank * (rank + 1) // 2 * named["L"].itemsize
     shape = "×".join(map(str, named["Y"].shape)) if "Y" in named else ""

@@ -14,7 +14,8 @@ import numba
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fastccpd.machine import processor
+from fastccpd import rows
+from fastccpd.machine import own_version, processor
 
 _ROOT = Path(__file__).resolve().parents[1]
 _BURST = 5
@@ -22,16 +23,37 @@ _LONG = 0.1
 
 
 class Table(NamedTuple):
-    """What a section yields: rows to print, below their head, and all the numbers for the JSON file."""
+    """What a section yields: rows to print below their head, all numbers for the JSON file, rows of docs/rows.md."""
 
     name: str
     head: list[str]
     rows: list[list[str]]
     numbers: Any
+    speeds: tuple[dict[str, Any], ...] = ()
 
     def __str__(self):
         lines = [self.head, ["---"] * len(self.head), *self.rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def speed(benchmark, case, baseline, seconds, baseline_seconds, **more):
+    """A row of docs/rows.md: ours beside a baseline, in one run."""
+    times = {"seconds": float(seconds), "baseline_seconds": float(baseline_seconds)}
+    return {
+        **rows.written_by("fastccpd", own_version()),
+        "kind": "speed",
+        "method": "fastccpd",
+        "options": {},
+        "inputs": None,
+        "benchmark": benchmark,
+        "case": case,
+        "baseline": baseline,
+        **times,
+        "speedup": times["baseline_seconds"] / times["seconds"],
+        "threads": numba.config.NUMBA_NUM_THREADS,
+        "versions": {name: number for name, number in machine()["versions"].items() if number},
+        **more,
+    }
 
 
 def least_times(ways, rounds, threads=(1,)):
@@ -53,10 +75,23 @@ def least_times(ways, rounds, threads=(1,)):
 
 
 def seconds_of(way):
-    """Wall-clock seconds of one call."""
+    """Wall-clock seconds of one call; what runs in another process takes its own time."""
+    if hasattr(way, "seconds"):
+        return way.seconds()
     start = time.perf_counter()
     way()
     return time.perf_counter() - start
+
+
+def in_company(way, rounds=15, size=384):
+    """Least seconds of a call right after a DGEMM on all BLAS threads, whose pool then still spins on its cores.
+
+    That is how a kernel is called from another package's loop. The product itself is not timed.
+    """
+    X = np.ones((size, size))
+    way()
+    with threadpool_limits(max(blas_threads()), user_api="blas"):
+        return min((np.matmul(X, X), seconds_of(way))[1] for _ in range(rounds))
 
 
 def blas_threads():
@@ -107,7 +142,7 @@ def child(script, *arguments, **environment):
 
 def machine():
     """The processor, its cores, and the versions of all that takes part."""
-    names = ("fastccpd", "numpy", "scipy", "numba", "llvmlite", "tensorly", "pyttb")
+    names = ("fastccpd", "numpy", "scipy", "numba", "llvmlite", "tensorly", "pyttb", "pygenten")
     return {
         "processor": processor(),
         "cores": cores(),

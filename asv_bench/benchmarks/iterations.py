@@ -5,6 +5,8 @@ How it grows with threads is in asv's environments (NUMBA_NUM_THREADS).
 
 import itertools
 
+import numpy as np
+
 from fastccpd import Problem
 from fastccpd.solver.coupled_cpd import CoupledCPD
 from fastccpd.solver.trust_region import Options, minimize
@@ -46,6 +48,25 @@ class Parts:
     def time_gradient_and_new_preconditioner(self, name):
         self.objective.cost_and_gradient(next(self.points))
         self.objective.precondition(self.g)
+
+
+class Compressed:
+    """Two iterations on the large scene, the HSI as it is and in a basis of eight spectra."""
+
+    params = (["whole", "in eight spectra"],)
+    param_names = ("hsi",)
+    timeout = 300
+
+    def setup(self, kind):
+        *shape, _, rank = LARGE
+        hsi, msi, degradation = smooth_pair(LARGE)
+        basis = None if kind == "whole" else np.linalg.qr(np.random.default_rng(0).standard_normal((shape[2], 8)))[0]
+        self.objective = CoupledCPD.of_problem(Problem(hsi, msi, degradation), rank, basis=basis)
+        self.x0 = start_of(shape, rank)
+        minimize(self.objective, self.x0, Options(max_iter=1))
+
+    def time_two_iterations(self, kind):
+        minimize(self.objective, self.x0, Options(max_iter=2, ftol=0.0))
 
 
 class _Solve:

@@ -5,7 +5,7 @@ from threadpoolctl import threadpool_limits
 
 from fastccpd import kernels
 
-from . import rivals
+from . import genten, rivals
 
 
 class MTTKRP:
@@ -21,6 +21,27 @@ class MTTKRP:
 
     def time_three_modes(self, shape, way, dtype):
         self.call()
+
+
+class Pygenten:
+    """The same by pygenten, in a process of its own: the least of several, by that process's clock."""
+
+    params = (list(rivals.SHAPES),)
+    param_names = ("shape",)
+    unit = "seconds"
+    repeats = 20
+
+    def setup(self, shape):
+        if not genten.is_there():
+            raise NotImplementedError("pygenten is not installed")
+        self.child = genten.Child(*rivals.tensor_and_factors(rivals.SHAPES[shape]))
+        self.child.seconds()
+
+    def teardown(self, shape):
+        del self.child
+
+    def track_three_modes(self, shape):
+        return min(self.child.seconds() for _ in range(self.repeats))
 
 
 class OneMode:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from . import genten
+
 # Shapes (I, J, K, R) of the published targets: multispectral and hyperspectral, large and the paper's own.
 SHAPES = {
     "512x512x8 R=48": (512, 512, 8, 48),
@@ -66,6 +68,11 @@ THREE_MODES = {
     "Khatri-Rao + GEMM": lambda Y, factors: lambda: khatri_rao_gemm(Y, factors),
     "two bare GEMMs": _two_gemms,
 }
+
+
+def ways_here():
+    """All of them, and pygenten in a process of its own where it is installed."""
+    return {**THREE_MODES, **({"pygenten": genten.Child} if genten.is_there() else {})}
 
 
 def numpy_hessp(objective):

@@ -2,7 +2,7 @@
 
 import tempfile
 
-from ..measuring import Table, child
+from ..measuring import Table, child, speed
 
 _REPEATS = 5
 
@@ -64,4 +64,5 @@ def cold():
         ["`fastccpd warmup`, empty cache", f"{ahead[0]['seconds']:.1f} s", f"{ahead[0]['compiled']} routines"],
     ]
     numbers = {"imports": imports, "empty cache": empty, "warm cache": warm, "warmup": ahead}
-    yield Table("cold", ["in a new process", "time", ""], rows, numbers)
+    speeds = speed("import", "import fastccpd", "import numba", own, numba)
+    yield Table("cold", ["in a new process", "time", ""], rows, numbers, (speeds,))

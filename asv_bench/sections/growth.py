@@ -11,7 +11,7 @@ from fastccpd.solver.coupled_cpd import CoupledCPD
 from fastccpd.solver.trust_region import Options, minimize
 
 from ..benchmarks import pairs, solvers
-from ..measuring import Table, child, least_times
+from ..measuring import Table, child, least_times, speed
 
 _ROWS_COLUMNS_BANDS = [(256, 256, 100), (512, 512, 100), (1024, 1024, 100), (2048, 2048, 100)]
 _BANDS = [(512, 512, 50), (512, 512, 100), (512, 512, 200), (512, 512, 400)]
@@ -45,7 +45,8 @@ def threads():
         [name, f"{times['1']:.3f}", f"{times[str(most)]:.3f}", f"{times['1'] / times[str(most)]:.2f}×"]
         for name, times in numbers.items()
     ]
-    yield Table("threads", ["seconds", "one thread", f"{most} threads", "gain"], rows, numbers)
+    speeds = [speed("threads", name, "one thread", times[str(most)], times["1"]) for name, times in numbers.items()]
+    yield Table("threads", ["seconds", "one thread", f"{most} threads", "gain"], rows, numbers, tuple(speeds))
 
 
 def _large():
@@ -130,4 +131,6 @@ def many():
     times = least_times(ways, 1)
     gain = min(times["all threads"], times["one thread"]) / times["`fuse_many`"]
     rows = [["20x21x204 / 80x84x6 R=30", *(f"{len(cases) / times[way]:.1f}" for way in ways), f"{gain:.2f}×"]]
-    yield Table("many", ["64 fusions, a second", *ways, "gain"], rows, times)
+    one_by_one = min(times["all threads"], times["one thread"])
+    speeds = speed("64 fusions", rows[0][0], "one after the other", times["`fuse_many`"], one_by_one)
+    yield Table("many", ["64 fusions, a second", *ways, "gain"], rows, times, (speeds,))

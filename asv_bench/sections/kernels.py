@@ -5,17 +5,20 @@ import numpy as np
 from fastccpd import kernels as ours
 
 from ..benchmarks import rivals
-from ..measuring import Table, blas_threads, least_times
+from ..measuring import Table, blas_threads, in_company, least_times, speed
 
-_RIVALS = [way for way in rivals.THREE_MODES if way != "fastccpd"]
+_WAYS = rivals.ways_here()
+_RIVALS = [way for way in _WAYS if way != "fastccpd"]
 
 
 def kernels():
     """All three MTTKRPs of a tensor; one Hessian product of the coupled objective."""
-    numbers, rows = {}, []
+    numbers, rows, speeds = {}, [], []
     for name, shape in rivals.SHAPES.items():
-        times = numbers[name] = _three_modes(shape, np.float64, rivals.THREE_MODES)
+        times = numbers[name] = _three_modes(shape, np.float64, _WAYS)
         own = times["fastccpd"]
+        speeds += [speed("three MTTKRPs", f"{name} float64", rival, own, times[rival]) for rival in _RIVALS]
+        beside = times["fastccpd, right after BLAS"] = in_company(_WAYS["fastccpd"](*_case(shape)))
         times["fastccpd, float32"] = _three_modes(shape, np.float32, ["fastccpd"])["fastccpd"]
         rows.append(
             [
@@ -23,13 +26,16 @@ def kernels():
                 f"{4.0 * np.prod(shape, dtype=float) / own / 1e9:.0f}",
                 *(f"{times[rival] / own:.1f}×" for rival in _RIVALS),
                 f"{own / times['fastccpd, float32']:.1f}×",
+                f"{100.0 * own / beside:.0f} %",
             ]
         )
-    yield Table("mttkrp", ["shape", "GFLOP/s", *_RIVALS, "float32 over float64"], rows, numbers)
+    head = ["shape", "GFLOP/s", *_RIVALS, "float32 over float64", "rate right after BLAS"]
+    yield Table("mttkrp", head, rows, numbers, tuple(speeds))
 
     numbers = {name: _hessian_product(*case) for name, case in rivals.HESSP_SHAPES.items()}
     rows = [[name, f"{times['numpy'] / times['ours']:.1f}×"] for name, times in numbers.items()]
-    yield Table("hessp", ["H z", "NumPy, BLAS at one thread"], rows, numbers)
+    speeds = [speed("H z", name, "NumPy", times["ours"], times["numpy"]) for name, times in numbers.items()]
+    yield Table("hessp", ["H z", "NumPy, BLAS at one thread"], rows, numbers, tuple(speeds))
 
 
 def single():
@@ -39,12 +45,21 @@ def single():
         Y, factors = rivals.tensor_and_factors(shape)
         numbers[name] = [_one_mode(Y, factors, mode) for mode in range(3)]
         rows.append([name, *(f"{times['tensorly'] / times['ours']:.1f}×" for times in numbers[name])])
-    yield Table("single", ["tensorly, one mode", "mode 0", "mode 1", "mode 2"], rows, numbers)
+    speeds = [
+        speed("one MTTKRP", f"{name}, mode {mode}", "tensorly", times["ours"], times["tensorly"])
+        for name, modes in numbers.items()
+        for mode, times in enumerate(modes)
+    ]
+    yield Table("single", ["tensorly, one mode", "mode 0", "mode 1", "mode 2"], rows, numbers, tuple(speeds))
+
+
+def _case(shape, dtype=np.float64):
+    return rivals.tensor_and_factors(shape, dtype)
 
 
 def _three_modes(shape, dtype, names):
-    case = rivals.tensor_and_factors(shape, dtype)
-    ways = {name: rivals.THREE_MODES[name](*case) for name in names}
+    case = _case(shape, dtype)
+    ways = {name: _WAYS[name](*case) for name in names}
     return least_times(ways, _rounds(case[0], shape[3]), blas_threads())
 
 

@@ -20,7 +20,7 @@ from ..measuring import Limits, Table, seconds_of
 
 # The solver itself, whatever `fuse` does by default.
 _METHOD = {"method": "nn-ccpd-nls"}
-_COLUMNS = ["seconds", "of the whole", "calls", "GFLOP", "GB", "GFLOP/s", "GB/s", "of the limit"]
+COLUMNS = ["seconds", "of the whole", "calls", "GFLOP", "GB", "GFLOP/s", "GB/s", "of the limit"]
 
 
 def profile():
@@ -55,19 +55,19 @@ def _profile_of(name, case, options, limits):
         "iterations": result.n_iter,
         "limits": limits._asdict(),
     }
-    return Table(f"profile, {name}", [f"{name}, {result.n_iter} iterations", *_COLUMNS], rows, numbers)
+    return Table(f"profile, {name}", [f"{name}, {result.n_iter} iterations", *COLUMNS], rows, numbers)
 
 
 def _watched(case, options):
     """(seconds, parts, result) of one fusion."""
-    watch = _Watch(options["rank"])
+    watch = Watch(options["rank"])
     with watch.on():
         result = watch.timed("rest", lambda: fuse(*case, **options))
     return sum(spent.seconds for spent in watch.parts.values()), watch.parts, result
 
 
 @dataclass
-class _Spent:
+class Spent:
     """What one part has taken and done so far."""
 
     seconds: float = 0.0
@@ -90,12 +90,12 @@ class _Spent:
         ]
 
 
-class _Watch:
+class Watch:
     """Seconds by part: of each timed call, what is not spent in calls timed within it."""
 
     def __init__(self, rank):
         self.rank = rank
-        self.parts = defaultdict(_Spent)
+        self.parts = defaultdict(Spent)
         self._within = 0.0
         self._counts = {}
 

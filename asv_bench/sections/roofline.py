@@ -13,7 +13,7 @@ from fastccpd.solver.coupled_cpd import CoupledCPD
 
 from ..benchmarks import pairs
 from ..counting import CG, count, launches_of
-from ..measuring import Limits, Table, least_times
+from ..measuring import Limits, Table, least_times, speed
 
 # (rows, columns, bands, multispectral bands, rank): the sizes of Salinas and of Indian Pines, and a large scene.
 _SIZES = (80, 84, 204, 6, 30), (144, 144, 200, 6, 60), pairs.LARGE
@@ -40,7 +40,15 @@ def roofline():
         )
     rows.append([f"limits: {limits}", *[""] * 7])
     head = ["kernel", "problem", "ms", "MFLOP", "MB", "GFLOP/s", "GB/s", "of the limit"]
-    yield Table("roofline", head, rows, {"limits": limits._asdict(), "points": points})
+    speeds = tuple(_row(point, limits) for point in points)
+    yield Table("roofline", head, rows, {"limits": limits._asdict(), "points": points}, speeds)
+
+
+def _row(point, limits):
+    kernel, shape, rank, flops, moved, seconds = point.values()
+    work = {"flops": flops, "bytes": moved, "peak_flops": limits.flops, "peak_bytes": limits.bytes}
+    limit = limits.least_seconds(flops, moved)
+    return speed(kernel, f"{shape} R={rank}", "the machine's limit", seconds, limit, **work)
 
 
 def _points(size):

@@ -7,15 +7,18 @@ import asv_folder
 import numpy as np
 import pytest
 
-from fastccpd import kernels
+from fastccpd import dashboard, kernels, rows
 
 compare = asv_folder.module("compare")
 counting = asv_folder.module("counting")
 measuring = asv_folder.module("measuring")
+genten = asv_folder.module("benchmarks.genten")
 pairs = asv_folder.module("benchmarks.pairs")
+rivals = asv_folder.module("benchmarks.rivals")
 sections = asv_folder.module("sections")
 profile = asv_folder.module("sections.profile")
 roofline = asv_folder.module("sections.roofline")
+maps = asv_folder.module("sections.maps")
 
 LIMITS = measuring.Limits(flops=1e11, bytes=2.5e10)
 
@@ -46,11 +49,28 @@ OPTIONS = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 5}
 def test_a_profile_accounts_for_the_whole_run():
     table = profile._profile_of("small", pairs.smooth_pair((24, 20, 16, 4, 3)), OPTIONS, LIMITS)
     parts = table.numbers["parts"]
-    assert {"H z", "CG vectors", "gradient", "preconditioner, solve", "MTTKRP, 24×20×4", "rest"} <= set(parts)
+    solving = "preconditioner, solve, with CG vectors"
+    assert {"H z", "CG vectors", "gradient", solving, "MTTKRP, 24×20×4", "rest"} <= set(parts)
     assert sum(part["seconds"] for part in parts.values()) == pytest.approx(table.numbers["seconds"])
     assert all(part["seconds"] >= 0.0 for part in parts.values())
     assert parts["MTTKRP, 24×20×4"]["flops"] == parts["MTTKRP, 24×20×4"]["calls"] * 4 * 24 * 20 * 4 * 3
     assert len({len(row) for row in [table.head, *table.rows]}) == 1
+
+
+def test_the_maps_are_profiled_under_the_roof_and_as_they_grow():
+    table = maps.profile_of((24, 20, 40), LIMITS)
+    parts = table.numbers["parts"]
+    passes = {"maps, blur and energy", "maps, step", "maps, direction", "maps, aggregates", "maps, weights of edges"}
+    assert passes | {"rest"} <= set(parts)
+    assert sum(part["seconds"] for part in parts.values()) == pytest.approx(table.numbers["seconds"])
+    assert {"noise", "subspace", "tv-maps"} <= set(table.numbers["stages"])
+    assert len({len(row) for row in [table.head, *table.rows]}) == 1
+    points = maps.roofline_of((16,), 3, LIMITS).numbers["points"]
+    assert passes - {"maps, weights of edges"} == {point["kernel"] for point in points}
+    assert all(min(point["flops"], point["bytes"], point["seconds"]) > 0.0 for point in points)
+    grown = maps.growth((16, 24), (2, 3)).numbers
+    assert len(grown["pixels"]["seconds"]) == len(grown["maps"]["seconds"]) == 2
+    assert maps.threads_of(16, 2).rows[0][0] == "16×16×2"
 
 
 def test_the_limit_is_that_of_the_slower_of_arithmetic_and_memory():
@@ -112,3 +132,47 @@ def test_an_unknown_section_is_refused_with_the_list_of_them(capsys):
     with pytest.raises(SystemExit):
         compare.main(["kernel"])
     assert "'roofline'" in capsys.readouterr().err
+
+
+def test_ratios_are_written_as_rows_that_the_dashboard_reads(tmp_path, monkeypatch):
+    def section():
+        under = {"flops": 1e9, "bytes": 1e8, "peak_flops": LIMITS.flops, "peak_bytes": LIMITS.bytes}
+        yield measuring.Table("a", [""], [], {}, (measuring.speed("three MTTKRPs", "6×5×4", "tensorly", 0.5, 2.0),))
+        yield measuring.Table("b", [""], [], {}, (measuring.speed("H z", "6×5×4", "limit", 0.5, 0.1, **under),))
+
+    monkeypatch.setitem(sections.SECTIONS, "kernels", section)
+    file = tmp_path / "speed.jsonl"
+    compare.main(["kernels", "--rows", str(file)])
+    first, second = rows.read(file)[0]
+    assert rows.validate(file) == []
+    assert (first["speedup"], first["case"], second["peak_flops"]) == (4.0, "6×5×4", LIMITS.flops)
+    assert "three MTTKRPs" in dashboard.page([file])
+
+
+def test_a_way_in_another_process_takes_its_own_time():
+    class Way:
+        def __call__(self):
+            raise AssertionError("its own clock was asked for")
+
+        def seconds(self):
+            return 0.25
+
+    assert measuring.seconds_of(Way()) == 0.25
+
+
+def test_a_call_in_company_follows_a_product_each_time():
+    calls = []
+    assert 0.0 < measuring.in_company(lambda: calls.append(1), rounds=4, size=8) < 1.0
+    assert len(calls) == 5
+
+
+@pytest.mark.skipif(not genten.is_there(), reason="pygenten is not installed")
+def test_pygenten_answers_from_a_process_of_its_own(recwarn):
+    case = rivals.tensor_and_factors((6, 5, 4, 3))
+    child = genten.Child(*case)
+    for result, reference in zip(child(), rivals.khatri_rao_gemm(*case), strict=True):
+        np.testing.assert_allclose(result, reference, rtol=1e-12)
+    assert 0.0 < child.seconds() < 10.0
+    process = child._process
+    del child
+    assert process.returncode == 0
