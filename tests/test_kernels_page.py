@@ -24,7 +24,9 @@ def test_the_page_gives_the_signature_of(name):
     assert ROWS[name] == str(inspect.Signature(without_hints))
 
 
-@pytest.mark.parametrize("example", pages.examples_of("kernels.md"), ids=["directly", "operators", "tensorly", "pyttb"])
+@pytest.mark.parametrize(
+    "example", pages.examples_of("kernels.md"), ids=["directly", "operators", "compiled", "tensorly", "pyttb"]
+)
 @pytest.mark.filterwarnings("default")  # other packages' own
 def test_the_example_runs(example):
     pages.run_example(example, "kernels.md")

@@ -20,12 +20,33 @@ def sections():
     return dict(zip(names, texts, strict=True))
 
 
+def test_who_wins_where_is_what_the_kept_rows_say():
+    kept = experiments.read(pages.DOCS / "rows" / "scenes.jsonl.gz")
+    page = pages.text_of(PAGE)
+    assert methods_page.rewritten(page, kept) == page, (
+        "fastccpd methods --page docs/methods.md --rows docs/rows/scenes.jsonl.gz writes it anew"
+    )
+    assert "best rival, tuned*" in page
+
+
 def test_what_the_registry_knows_is_on_the_page():
     page = pages.text_of(PAGE)
     assert methods_page.rewritten(page) == page, "fastccpd methods --page docs/methods.md writes it anew"
     for name in methods.names():
         assert page.count(f"\n**`{name}`**\n") == 1
         assert f"| [`{name}`](#{name}) |" in page
+
+
+@pytest.mark.parametrize("content", [b"a page of something else\n", b"PK\x03\x04\xa0\xff"])
+def test_what_is_no_such_page_is_not_written(content, tmp_path, capsys):
+    file = tmp_path / "other"
+    file.write_bytes(content)
+    before = file.stat().st_ino
+    assert main(["methods", "--page", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f"fastccpd: --page: {file} has no part that is made here; a line <!-- made: NAME --> is needed\n"
+    )
+    assert (file.read_bytes(), file.stat().st_ino) == (content, before)
 
 
 @pytest.mark.parametrize("name", methods.names())

@@ -1,13 +1,12 @@
 """What the README tells people to run is run."""
 
-import os
 import re
-import shlex
-import subprocess
-import sys
+import runpy
+import struct
 from pathlib import Path
 
 import pytest
+from pages import run_command
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -16,19 +15,6 @@ TWO_COMMANDS = ['pip install ".[demo]" && fastccpd demo', 'pip install -e ".[tes
 
 def fenced(language):
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-
-
-def commands():
-    """Every line of the README that begins with `fastccpd`, line after line as they stand there."""
-    return [line for block in fenced("sh") for line in block.splitlines() if line not in TWO_COMMANDS]
-
-
-def run(line, folder):
-    words = shlex.split(line)
-    assert words[0] == "fastccpd", line
-    command = [sys.executable, "-m", "fastccpd", *words[1:]]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize("example", fenced("python"), ids=lambda text: text.split("\n")[1][:40])
@@ -45,7 +31,7 @@ def test_the_two_commands_are_those_that_are_tested():
 
 
 def test_the_main_job_runs(tmp_path):
-    done = run(TWO_COMMANDS[0].split(" && ")[1], tmp_path)
+    done = run_command(TWO_COMMANDS[0].split(" && ")[1], tmp_path)
     assert done.returncode == 0, done.stderr
     rows = {line.split("  ")[0]: line.split() for line in done.stdout.splitlines() if line}
     ours, splines = rows["result (auto)"], rows["HSI, cubic splines"]
@@ -54,17 +40,38 @@ def test_the_main_job_runs(tmp_path):
     assert "</html>" in report
 
 
-def test_the_other_commands_run_in_their_order(tmp_path):
-    assert len(commands()) >= 6
-    for line in commands():
-        done = run(line, tmp_path)
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
-    assert {"fused.tif", "fused.html"} <= {path.name for path in tmp_path.iterdir()}
+def test_it_is_a_page():
+    assert len(README.splitlines()) <= 110
+    assert len(README.split()) <= 1100
+
+
+def test_every_link_leads_to_a_file_and_a_heading_in_it():
+    targets = [target for target in re.findall(r"\]\(([^)]+)\)", README) if "://" not in target]
+    assert len(targets) > 20
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        assert (ROOT / path).is_file(), target
+        if anchor:
+            lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+            headings = {line.lstrip("# ").lower().replace(" ", "-") for line in lines if line.startswith("#")}
+            assert anchor in headings, target
+
+
+def test_the_picture_is_that_of_its_script():
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("tensorly")
+    drawn, quality = runpy.run_path(str(ROOT / "docs" / "result.py"))["picture"]()
+    assert [axes.get_title() for axes in drawn.axes[:4]] == ["hyperspectral", "multispectral", "fused", "truth"]
+    assert quality > 28.5
+    kept = (ROOT / "docs" / "result.png").read_bytes()
+    width, height = struct.unpack(">2I", kept[16:24])
+    assert (width, height) == pytest.approx(tuple(110 * drawn.get_size_inches()), abs=1)
+    assert len(kept) < 300_000
 
 
 def test_bad_usage_is_one_line_and_exit_code_two(tmp_path):
     for line in ("fastccpd demo --rank 0", "fastccpd demo --snr nan", "fastccpd demo --rnk 3"):
-        done = run(line, tmp_path)
+        done = run_command(line, tmp_path)
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1
         assert "Traceback" not in done.stderr

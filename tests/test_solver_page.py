@@ -15,7 +15,7 @@ def test_the_page_lists_exactly_what_is_public():
     assert sorted(re.findall(r"^\| `(\w+)", table, flags=re.MULTILINE)) == sorted(solver.__all__)
 
 
-@pytest.mark.parametrize("example", pages.examples_of(PAGE), ids=["objective", "cpd", "regulariser"])
+@pytest.mark.parametrize("example", pages.examples_of(PAGE), ids=["objective", "cpd", "coupled", "regulariser"])
 def test_the_example_runs(example):
     pages.run_example(example, PAGE)
 
