@@ -18,9 +18,11 @@ FLOORS = [
     ["methods"],
     ["fusion"],
     ["api"],
+    ["tiles"],
     ["rows"],
     ["adapters", "rasters", "testing"],
-    ["plots", "report", "experiments", "cli"],
+    ["xarray"],
+    ["plots", "report", "experiments", "dashboard", "cli"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 BESIDE = {
@@ -29,6 +31,9 @@ BESIDE = {
     ("cli", "plots"),
     ("cli", "report"),
     ("cli", "experiments"),
+    ("cli", "dashboard"),
+    ("dashboard", "experiments"),
+    ("dashboard", "report"),
 }
 
 
@@ -70,7 +75,7 @@ def test_imports_point_down_only():
 
 def test_the_solver_knows_no_tensors():
     """Of the kernels it uses those of vectors alone, which know no tensors either."""
-    for name in ("trust_region.py", "pcg.py"):
+    for name in ("trust_region.py", "pcg.py", "walk.py"):
         modules = relative_imports(ROOT / "fastccpd/solver" / name)
         assert {module for module in modules if module.startswith("kernels")} == {"kernels.vectors"}
     assert relative_imports(ROOT / "kernels/vectors.py") == {"arrays", "jit", "lanes"}

@@ -116,9 +116,20 @@ def test_coordinates_and_lists_that_lie_are_refused_too():
     coordinates.row[0] = 99
     lists = sparse.lil_array(blur(24))
     lists.rows[0][0] = 99
-    for P in (coordinates, lists):
+    keys = sparse.dok_array(blur(24))
+    keys._dict[99, 0] = 1.0
+    for P in (coordinates, lists, keys):
         with pytest.raises(ValueError, match=r"^P1: its indices do not fit together"):
             Degradation(P, blur(20), np.ones((2, 8)))
+
+
+def test_an_operator_cannot_be_written_to_once_it_was_checked():
+    given = sparse.csr_array(blur(24))
+    P = Degradation(given, blur(20), np.ones((2, 8))).P1
+    for part in (P.data, P.indices, P.indptr):
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 99
+    given.data[0] = given.data[0]  # the caller's own stays as it was
 
 
 def test_every_sparse_format_gives_the_operator_of_the_dense_matrix():

@@ -95,7 +95,7 @@ def test_the_mean_of_four_noisy_starts_gains_two_decibels_on_the_best(data_folde
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_blocks_of_maps_are_parts_of_the_image(dtype):
     scene, hsi, msi, degradation = small_case(noise=0.05)
-    result = fuse(hsi.astype(dtype), msi.astype(dtype), degradation, max_iter=5)
+    result = fuse(hsi.astype(dtype), msi.astype(dtype), degradation, max_iter=5, show="maps")
     assert result.maps is not None
     parts = [np.s_[2:11, ::3, 5:6], np.s_[:, :, :], np.s_[:, 0:1, :], np.s_[23:, :4, ::-1]]
     blocks = [(result.render(*where), where) for where in parts]

@@ -259,17 +259,12 @@ def grows(self, problem, **arguments):
         ("ctrl_c_passes_wherever_it_comes", {"solve": shrugs}, "is swallowed"),
         ("ctrl_c_passes_wherever_it_comes", {"solve": forgets_after_an_interrupt}, "the result is another"),
         ("weights_far_from_one", {"solve": overflows_where_weights_are_large}, "PM times 1e\\+29: the image is not"),
-        (
-            "a_masked_band_costs_no_more_than_a_removed_one",
-            {"takes_gaps": True, "_image": believes_in_zeros},
-            "where band 0 is masked",
-        ),
         ("time_limit", {"solve": ignores_the_clock}, "with no time at all, 3 iterations"),
         ("trace", {"solve": forgets_the_start}, "3 entries of cost after 3"),
         ("float32_is_kept", {"solve": doubles_precision}, "float64 for float32"),
         ("nonnegative_where_promised", {"nonnegative": True}, "although the method is non-negative"),
         ("units_do_not_matter", {"_image": adds_a_constant}, "change the image"),
-        ("units_far_from_one", {"_image": adds_a_trifle}, "float32 data times 1e-20 change the image"),
+        ("units_far_from_one", {"_image": adds_a_trifle}, "float32 data times 1e-20 end with: failed"),
         ("units_far_from_one", {"_cost": counts_in_its_dtype}, "float32 data times 1e\\+20 have a cost of inf"),
         ("order_of_msi_bands_does_not_matter", {"_image": sees_the_first_band}, "another order"),
         ("rows_and_columns_are_alike", {"_image": favours_rows}, "transposing"),
@@ -287,6 +282,14 @@ def grows(self, problem, **arguments):
 def test_the_suite_notices(check, members, sentence):
     with pytest.raises(AssertionError, match=sentence):
         getattr(testing, f"check_{check}")(broken(**members))
+
+
+def test_the_suite_notices_bands_without_data_that_are_believed(monkeypatch):
+    """No method is given them: so it is the fusion that is broken here."""
+    monkeypatch.setattr("fastccpd.fusion.known_bands", lambda problem: None)
+    method = broken(takes_gaps=True, _image=believes_in_zeros)
+    with pytest.raises(AssertionError, match="where bands \\[0\\] are masked"):
+        testing.check_a_masked_band_costs_no_more_than_a_removed_one(method)
 
 
 def test_the_suite_notices_a_class_that_is_not_frozen():

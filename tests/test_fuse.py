@@ -268,10 +268,11 @@ def test_wrong_shapes_name_the_argument_and_both_numbers(case):
         fuse(np.where(hsi > hsi.mean(), np.nan, hsi), msi, degradation)
 
 
-@pytest.mark.parametrize(("method", "most"), [("nn-ccpd-nls", 1.25), ("nn-ccpd-auto", 2.0)])
-def test_memory_estimate_bounds_what_a_run_allocates(method, most):
+# Maps: as many as there can be, which no shape can tell.
+@pytest.mark.parametrize(("method", "most", "materials"), [("nn-ccpd-nls", 1.25, 4), ("nn-ccpd-auto", 2.0, 36)])
+def test_memory_estimate_bounds_what_a_run_allocates(method, most, materials):
     shape = (96, 80, 60)
-    sri = low_rank_scene(shape, 4, 0)
+    sri = low_rank_scene(shape, materials, 0)
     degradation = fastccpd.Degradation(blur(96), blur(80), band_means(60, 6))
     hsi, msi = observe(sri, blur(96), blur(80), band_means(60, 6))
     for rank in (8, 40):

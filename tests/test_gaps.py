@@ -1,11 +1,15 @@
 """Data that are missing, as a user tells of them: `hsi_valid`, `msi_valid`."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scenery import band_means, blur, rsnr
 
 from fastccpd import Degradation, fuse, methods
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
+from fastccpd.solver.regularisers import Smoothness
+from fastccpd.testing import small_case, small_instance
 
 SHAPE = (64, 52, 40)
 ABLE = ("auto", "nn-ccpd-auto", "nn-ccpd-nls", "uc-ccpd-nls", "nn-btd-mu")
@@ -66,16 +70,32 @@ def test_a_mask_that_is_true_everywhere_changes_no_byte(case, method):
     assert masked.sri.tobytes() == fuse(hsi, msi, degradation, **options).sri.tobytes()
 
 
-def test_bands_that_the_hsi_lacks_lie_between_their_neighbours(case):
-    scene, hsi, msi, degradation = case
+def test_bands_that_neither_image_sees_lie_between_their_neighbours(case):
+    scene, hsi, _, degradation = case
     there = np.ones(SHAPE[2], bool)
     there[[0, 11, 12, 27]] = False
-    result = fuse(np.where(there, hsi, np.nan), msi, degradation, hsi_valid=there, max_iter=5)
+    response = np.where(there, degradation.PM.toarray(), 0.0)
+    blind = Degradation(degradation.P1, degradation.P2, response)
+    result = fuse(np.where(there, hsi, np.nan), scene @ response.T, blind, hsi_valid=there, max_iter=5)
     S = result.maps.S
     np.testing.assert_array_equal(S[0], S[1])
     np.testing.assert_allclose(S[27], 0.5 * (S[26] + S[28]))
     np.testing.assert_allclose(S[[11, 12]], [(2 * S[10] + S[13]) / 3, (S[10] + 2 * S[13]) / 3])
     assert rsnr(result.sri[:, :, ~there], scene[:, :, ~there]) > rsnr(result.sri[:, :, there], scene[:, :, there]) - 6.0
+
+
+def test_a_band_that_only_the_msi_sees_is_learned_from_it(case):
+    """A band unlike its neighbours, which no interpolation could find; also where pixels of both images are missing."""
+    scene, _, _, degradation = case
+    scene, there = scene.copy(), np.arange(SHAPE[2]) != 12
+    scene[:, :, 12] = scene[:, :, 3] + 0.5 * scene[:, :, 30]
+    hsi, msi = degrade(scene, degradation)
+    valid = np.repeat(there[None, :], hsi.shape[1], axis=0)[None] & (np.arange(len(hsi)) > 2)[:, None, None]
+    seen = np.ones(msi.shape[:2], bool)
+    seen[20, 31] = False
+    for masks in ({"hsi_valid": there}, {"hsi_valid": valid, "msi_valid": seen}):
+        found = fuse(hsi, np.where(seen[:, :, None], msi, 7.0) if len(masks) > 1 else msi, degradation, **masks).sri
+        assert rsnr(found[:, :, [12]], scene[:, :, [12]]) > rsnr(found[:, :, there], scene[:, :, there]) - 3.0
 
 
 @pytest.mark.parametrize("method", ABLE)
@@ -126,16 +146,76 @@ def test_methods_that_need_complete_data_name_those_that_do_not(case, method):
         assert all(able in str(raised.value) for able in ABLE)
 
 
-@pytest.mark.parametrize("band", [0, 7, 20, 39])
-def test_a_masked_band_costs_no_more_than_a_removed_one(band):
-    """Also where the MSI sees it: then the maps need its spectra, which the HSI does not tell."""
+@pytest.fixture(scope="module")
+def noisy():
+    """(scene, hsi, msi, degradation) at 25 dB, of materials that differ in every band."""
     scene = scenes.synthetic((48, 48, 40), rng=0).cube
     degradation = preset("stereo", scene.shape)
     rng = np.random.default_rng(0)
-    hsi, msi = (add_noise(image, 25.0, rng) for image in degrade(scene, degradation))
-    valid = np.arange(40) != band
-    masked = fuse(hsi, msi, degradation, hsi_valid=valid).sri
+    return scene, *(add_noise(image, 25.0, rng) for image in degrade(scene, degradation)), degradation
+
+
+@pytest.mark.parametrize(
+    ("method", "bands"),
+    [
+        *(("auto", [band]) for band in (0, 3, 7, 20, 39)),
+        *((method, [band]) for method in ("nn-ccpd-nls", "uc-ccpd-nls", "cnmf", "nnstf") for band in (0, 7)),
+        *(("auto", bands) for bands in ([7, 8, 9], [3, 12, 20, 33], list(range(14, 24)))),
+    ],
+)
+def test_a_masked_band_costs_no_more_than_a_removed_one(noisy, method, bands):
+    """Also where the MSI sees it: then the fit needs its spectra, which the HSI does not tell."""
+    scene, hsi, msi, degradation = noisy
+    valid = ~np.isin(np.arange(40), bands)
+    masked = fuse(hsi, msi, degradation, hsi_valid=valid, method=method).sri
     response = degradation.PM.toarray()
-    kept = response[:, valid] * (response.sum(axis=1) / response[:, valid].sum(axis=1))[:, None]
-    removed = fuse(hsi[:, :, valid], msi, Degradation(degradation.P1, degradation.P2, kept)).sri
-    assert metrics.rsnr(masked, scene) >= metrics.rsnr(removed, scene[:, :, valid]) - 1.0
+    sees = response[:, valid].any(axis=1)  # a band of the MSI that sees nothing else goes too
+    kept = response[sees][:, valid]
+    kept *= (response[sees].sum(axis=1) / kept.sum(axis=1))[:, None]
+    without = hsi[:, :, valid], msi[:, :, sees], Degradation(degradation.P1, degradation.P2, kept)
+    removed = metrics.rsnr(fuse(*without, method=method).sri, scene[:, :, valid])
+    assert metrics.rsnr(masked[:, :, valid], scene[:, :, valid]) >= removed - 1.0
+    if len(bands) == 1:
+        assert metrics.rsnr(masked, scene) >= removed - 1.0
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_a_scene_of_the_known_bands_is_what_is_fitted(method):
+    """By any method, also one that cannot leave single values out: as if the other bands had never been."""
+    hsi, msi, degradation = small_case(noise=0.05)
+    # Of the bands 12 to 15, which the last band of the MSI sees, none is left; of 4 to 7, which its second sees, three.
+    known = ~np.isin(np.arange(16), [7, 12, 13, 14, 15])
+    options = small_instance(method)
+    options = replace(options, max_iter=2) if "max_iter" in options.option_names() else options
+    masked = fuse(np.where(known, hsi, np.nan), msi, degradation, hsi_valid=known, method=options)
+    response = degradation.PM.toarray()[:3, known]
+    response /= response.sum(axis=1, keepdims=True)
+    removed = Degradation(degradation.P1, degradation.P2, response)
+    alone = fuse(hsi[:, :, known], msi[:, :, :3], removed, method=options)
+    np.testing.assert_allclose(masked.sri[:, :, known], alone.sri, rtol=1e-10, atol=1e-12)
+    assert not options.nonnegative or masked.sri.min() >= 0.0
+    assert masked.cost == pytest.approx(alone.cost, rel=1e-12)
+    assert masked.status is alone.status
+    assert masked.verdict == alone.verdict
+    for shown, found in ((masked.maps, alone.maps), (masked.known_factors, alone.known_factors)):
+        assert (shown is None) == (found is None)
+    if masked.noise is not None:
+        assert [len(sigma) for sigma in masked.noise] == [16, 4]
+
+
+def test_starts_and_regularisers_of_all_bands_are_taken_beside_a_masked_one(noisy):
+    """A regulariser of all bands sees the interpolated ones: here it holds each band to the next."""
+    scene, hsi, msi, degradation = noisy
+    rng, valid = np.random.default_rng(1), ~np.isin(np.arange(40), [7, 39])
+    init = [rng.random((n, 3)) for n in scene.shape]
+    options = {"method": "nn-ccpd-nls", "rank": 3, "init": init, "max_iter": 100}
+    held = Smoothness((0.0, 0.0, 1e6), scene.shape)
+    plain, smooth = (
+        fuse(hsi, msi, degradation, hsi_valid=valid, regularisers=regularisers, **options).factors.C
+        for regularisers in ((), (held,))
+    )
+    assert plain.shape == smooth.shape == (40, 3)
+    rough = [np.abs(np.diff(C, axis=0)).max() / C.max() for C in (plain, smooth)]
+    assert rough[1] < 0.2 * rough[0]
+    with pytest.raises(ValueError, match="^init: got shapes"):
+        fuse(hsi, msi, degradation, hsi_valid=valid, **(options | {"init": [*init[:2], init[2][1:]]}))

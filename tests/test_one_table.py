@@ -115,7 +115,7 @@ class TestWhatAMethodNeeds:
             assert np.isfinite(fuse(hsi, msi, mirrored, method=method).sri).all()
 
     def test_the_assumed_boundary_is_one_that_the_method_takes(self, name):
-        blur = operators.blur(None, (32, 48), 4, georeferenced=True, method=name)
+        blur = operators.blur(None, (32, 48), 4, offset=(0.0, 0.0), method=name)
         assert (blur.settings["boundary"] == "periodic") == methods.get(name).needs_periodic_blur
 
     def test_kernels_run_where_the_class_says_so_and_nowhere_else(self, name, monkeypatch):

@@ -69,6 +69,13 @@ def test_the_citation_is_that_of_this_version_and_of_the_paper_in_the_readme():
     assert f"{', '.join(authors[:-1])} and {authors[-1]}" in readme
 
 
+def test_the_changelog_has_a_part_for_what_comes_and_one_for_this_version():
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    heads = [line for line in lines if line.startswith("## ")]
+    assert heads[0] == "## Unreleased"
+    assert heads[1].startswith(f"## {PROJECT['project']['version']} (")
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_of_a_page_lead_to_files_that_are_there(page):
     text = (ROOT / page).read_text(encoding="utf-8")

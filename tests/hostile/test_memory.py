@@ -179,8 +179,8 @@ def test_a_system_that_says_nothing_has_no_limit(tmp_path):
 @pytest.mark.parametrize(
     ("method", "options", "large"),
     [
-        ("auto", {}, "maps in float64"),
-        ("tv-maps", {}, "maps in float64"),
+        ("auto", {}, "maps in float32"),
+        ("tv-maps", {}, "maps in float32"),
         ("scott", {"rank": 3}, "the rendered result"),
         ("nn-ccpd-nls", {"rank": 40}, "the rank of 40"),
         ("stereo", {"rank": 40}, "the rank of 40"),

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from fastccpd import Status, fuse, methods
+from fastccpd import Degradation, Status, fuse, methods
 from fastccpd.methods import Method, Solution
 from fastccpd.model.problem import Factors, Maps
 from fastccpd.model.result import Trace
@@ -90,3 +90,32 @@ def test_starts_that_are_not_finite_have_no_part_in_the_result(flaw, combine):
 
 def test_a_finite_result_keeps_its_status():
     assert fuse(*small_case(), method=Broken(flaw="image", good_from=1)).status is Status.COST_SETTLED
+
+
+@pytest.mark.parametrize("name", ["gsa", "nn-ccpd-nls", "fuse-sylvester", "cnmf", "stereo"])
+@pytest.mark.parametrize("operator", ["P1", "PM"])
+@pytest.mark.parametrize("weight", [1e-30, 1e30])
+def test_an_image_that_is_worse_than_none_is_never_converged(name, operator, weight):
+    hsi, msi, degradation = small_case(noise=0.05)
+    operators = {one: getattr(degradation, one) * (weight if one == operator else 1.0) for one in ("P1", "P2", "PM")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = fuse(hsi, msi, Degradation(**operators), method=small_instance(name))
+    dark = 0.5 * (np.square(hsi).sum() + np.square(msi).sum())
+    assert result.cost <= dark or not result.converged
+    if (name, operator, weight) in {("gsa", "P1", 1e-30), ("nn-ccpd-nls", "PM", 1e-30)}:
+        assert result.status is Status.WORSE_THAN_DARK
+
+
+def test_only_the_part_of_the_data_that_has_weight_is_compared_with_dark():
+    hsi, msi, degradation = small_case(noise=0.05)
+    result = fuse(hsi, msi, degradation, method="nn-ccpd-nls", rank=3, weights=(0.0, 1.0))
+    assert result.converged
+
+
+@pytest.mark.parametrize("name", ["auto", "nn-ccpd-auto"])
+def test_images_as_large_as_is_allowed_are_not_refused_by_a_name_that_nobody_gave(name):
+    """The maps' coordinates are larger than any value of the images."""
+    hsi, msi, degradation = small_case(noise=0.05)
+    unit = 0.99e150 / max(hsi.max(), msi.max())
+    assert np.isfinite(fuse(hsi * unit, msi * unit, degradation, method=name, rank=3, max_iter=5).sri).all()
