@@ -10,8 +10,11 @@ kept: r' = P Y_M − Y_H Π PM'. The product of both has neither the one nor the
 
     mean(r r') = s σ_M² + |E' diag(σ_H) PM'|²,                                                                  (2)
 
-for the lost signals are not in r. All of this follows from the second moments of (P Y_M, Y_H), which are additive; what
-is gathered beside them says whether a blur that is not that of the images explains what is left (`misplacement.py`).
+for the lost signals are not in r. An HSI of few bands has few dimensions without signals, and its noise may be found
+too large: never by more than the whole of (1), though, and σ_M is granted what such an error takes from it.
+
+All of this follows from the second moments of (P Y_M, Y_H), which are additive; what is gathered beside them says
+whether a blur that is not that of the images explains what is left (`misplacement.py`).
 """
 
 from dataclasses import dataclass
@@ -28,6 +31,10 @@ from .moments import Moments, moments_of
 # With fewer pixels nothing is said. Bands whose estimates differ by no more than so many times what chance makes of
 # them have one σ. So many standard errors are rare. Second moments are rounded by such a part of the largest.
 _FEWEST, _BY_CHANCE, _RARE, _ROUNDING = 30, 2.5, 4.0, 1e-12
+
+# Signals that are missed are taken for noise of the HSI. They are such a part of its variance where there are as many
+# signals as dimensions without one.
+_MISSED = 0.05
 
 # A cause that explains this part of a disagreement is its cause.
 _MOST = 0.5
@@ -65,6 +72,8 @@ class ByAgreement:
     variance : (MSI bands,) array or None
     covariance : (MSI bands, MSI bands) array or None
         Of these estimates.
+    doubt : (MSI bands,) array or None
+        How much larger they may be because the HSI's noise was taken for larger than it is.
     seen, of_hsi : (MSI bands,) arrays or None
         The mean square of r, and the part of it that is the HSI's noise.
     share : float
@@ -78,6 +87,7 @@ class ByAgreement:
 
     variance: np.ndarray | None = None
     covariance: np.ndarray | None = None
+    doubt: np.ndarray | None = None
     seen: np.ndarray | None = None
     of_hsi: np.ndarray | None = None
     share: float = 1.0
@@ -97,6 +107,22 @@ class ByAgreement:
             return squared * self.variance, squared * deviation
         error = np.sqrt(max(float(weights @ self.covariance @ weights), 0.0))
         return np.full(bands, squared * mean), np.full(bands, squared * error)
+
+    def bounds(self, errors: float) -> tuple[Array, Array] | None:
+        """(least, most) of σ_M² of each band by so many standard errors to each side; None where it is not known."""
+        variance, deviation = self.pooled()
+        if variance is None or deviation is None or self.doubt is None or self.seen is None:
+            return None
+        most = variance + errors * deviation + self.unit**2 * self.doubt
+        # Below zero, the HSI's noise was taken for far too large, and all that the images differ by is the bound.
+        return variance - errors * deviation, np.where(most > 0.0, most, self.unit**2 * self.seen / self.share)
+
+    def excess(self) -> float:
+        """How many times as much as the images differ by the HSI's noise would explain; at least 1."""
+        if self.seen is None or self.of_hsi is None:
+            return 1.0
+        granted = 1.0 + _RARE * np.sqrt(2.0 / self.count)
+        return max(float(self.of_hsi.sum()) / max(granted * float(self.seen.sum()), 1e-300), 1.0)
 
     def beyond(self, sigma: Array) -> Array:
         """What the images differ by at the HSI's pixels beyond noise of σ, as far as chance does not explain it."""
@@ -163,7 +189,10 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     both, full, part = (
         left @ second @ right.T for left, right in ((whole, projected), (whole, whole), (projected, projected))
     )
-    variance = (np.diag(both) - np.square(response @ E).sum(axis=1)) / share
+    kept = np.square(response @ E).sum(axis=1)
+    variance = (np.diag(both) - kept) / share
+    signals = E.shape[1]
+    doubt = _MISSED * signals / max(len(E) - signals, 1) * kept / share
     # Of products of normal variates (Isserlis).
     covariance = (full * part + both * both.T) / (n * share**2)
     # Without noise rounding is all there is, and a mean of squares may come out below zero.
@@ -171,4 +200,4 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     of_hsi = np.square(response).sum(axis=1)
     in_units = agreement.moments.divided(np.full(len(agreement.moments.total), unit))
     by_place = explained(in_units, len(PM), E * (unit / sigma)[:, None])
-    return ByAgreement(variance, covariance, np.diag(full), of_hsi, share, n, unit, by_place)
+    return ByAgreement(variance, covariance, doubt, np.diag(full), of_hsi, share, n, unit, by_place)

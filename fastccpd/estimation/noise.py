@@ -137,11 +137,20 @@ def noise_from(statistics: Statistics, *, hsi: ArrayLike | None = None, msi: Arr
     """The `Noise` of two images by their `Statistics`; `hsi` and `msi` as of `noise_of`."""
     began = time.perf_counter()
     moments, differences = statistics.moments, statistics.differences
-    hsi = np.asarray(_of_moments(moments, differences) if hsi is None else hsi, dtype=np.float64)
-    hsi_floored = _floored(hsi, statistics.hsi_power)
-    spectrum = _with_neighbours(moments, differences, hsi_floored)
+
+    def looked_at(sigma):
+        floored = _floored(sigma, statistics.hsi_power)
+        spectrum = _with_neighbours(moments, differences, floored)
+        signals = spectrum.vectors[:, : spectrum.signals]
+        return floored, spectrum, variance_by_agreement(statistics.agreement, floored, signals)
+
+    known = hsi is not None
+    hsi = np.asarray(hsi if known else _of_moments(moments, differences), dtype=np.float64)
+    hsi_floored, spectrum, by_both = looked_at(hsi)
+    if not known and by_both.excess() > 1.0:
+        hsi = np.minimum(hsi, hsi_floored / np.sqrt(by_both.excess()))
+        hsi_floored, spectrum, by_both = looked_at(hsi)
     alone, common, above = _of_steps(statistics.steps, statistics.msi_power)
-    by_both = variance_by_agreement(statistics.agreement, hsi_floored, spectrum.vectors[:, : spectrum.signals])
     beyond = by_both.beyond(above)
     misplacement = by_both.by_misplacement(beyond)
     settled = _settled(alone, common, above, by_both, beyond, misplacement) if msi is None else msi
@@ -169,18 +178,18 @@ def _settled(alone, common, above, by_both, beyond, misplacement):
     operators are not those of the images, all that they say of noise is void, and the bound is what is left; but where
     only the blur is wrong, the MSI is as good as it was, and so are its own differences.
     """
-    variance, deviation = by_both.pooled()
-    if variance is None or deviation is None:
+    bounds = by_both.bounds(_LIKELY)
+    if bounds is None:
         return alone
     if beyond.any():
         return alone if misplacement.any() else above
     # A σ that is too small would have noise taken for signal: where texture was taken for noise in any band, its own
     # differences say nothing of the others either, and all have the upper end of what is likely.
-    least, likely = (np.maximum(variance + side * deviation, 1e-6 * alone**2) for side in (-_LIKELY, _LIKELY))
+    least, likely = (np.maximum(bound, 1e-6 * alone**2) for bound in bounds)
     if not (alone**2 > likely).any():
         return np.sqrt(np.clip(alone**2, least, likely))
     # Where all bands have one σ, so have their differences, and no edge a part in the least of their eigenvalues.
-    if common is not None and np.ptp(variance) == 0.0 and common**2 > least[0]:
+    if common is not None and np.ptp(bounds[0]) == 0.0 and common**2 > least[0]:
         above = np.minimum(above, common)
     return np.sqrt(np.minimum(likely, above**2))
 

@@ -112,3 +112,27 @@ def test_differences_are_those_between_neighbours_that_have_data(gaps):
 def test_texture_in_one_band_leaves_the_others_no_smaller():
     ratios = np.array([noise_of(textured(seed, 0.02)).msi / 0.02 for seed in range(8)])
     assert np.median(ratios, axis=0).min() > 0.95
+
+
+def few_banded(seed, sigma):
+    """An HSI of eight bands: five strong signals, and faint ones in what is left of them, which look like noise."""
+    rng = np.random.default_rng(seed)
+    operators = blur(SHAPE[0]), blur(SHAPE[1]), band_means(8, 3)
+    sizes = np.array([1.0, 0.5, 0.5, 0.3, 0.2, 0.02, 0.02, 0.02])
+    scene = (rng.random((*SHAPE[:2], 8)) * sizes) @ np.linalg.qr(rng.standard_normal((8, 8)))[0]
+    images = (image + sigma * rng.standard_normal(image.shape) for image in observe(scene, *operators))
+    return Problem(*images, Degradation(*operators))
+
+
+def test_an_hsi_of_few_bands_does_not_make_the_msi_seem_free_of_noise():
+    ratios = np.array([noise_of(few_banded(seed, 0.003)).msi / 0.003 for seed in range(8)])
+    assert np.median(ratios) > 0.7
+
+
+def test_the_hsi_has_no_more_noise_than_the_images_differ_by():
+    problem = few_banded(0, 0.003)
+    noise = noise_of(problem)
+    E = noise.spectrum.vectors[:, :4]
+    agreement = agreement_of(problem)
+    assert variance_by_agreement(agreement, noise.hsi_floored, E).excess() < 1.1
+    assert variance_by_agreement(agreement, 10.0 * noise.hsi_floored, E).excess() > 50.0
