@@ -1,8 +1,14 @@
 """What all tests share."""
 
 import os
+import signal
+import threading
 
 import pytest
+
+# A shell without job control has what runs in its background ignore SIGINT, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -255,7 +255,10 @@ def test_a_program_interrupted_as_it_writes_leaves_one_whole_file(suffix, tmp_pa
             time.sleep(0.01)
         time.sleep(0.1)
         program.send_signal(signal.SIGINT)
-        said, _ = program.communicate(timeout=60)
+        try:
+            said, _ = program.communicate(timeout=60)
+        finally:
+            program.kill()  # else one that did not hear it would be waited for without end
     assert said == "interrupted\n"
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
     cube = rasters.read(path).cube
