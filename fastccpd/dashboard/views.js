@@ -122,8 +122,17 @@ const figureChoices = (state, change, level) => {
   if (level) parts.push(choice("SNR", "fl", names(board.levels), levelOf(state), (fl) => change({ fl })));
   return el("div", { class: "bar" }, ...parts, choice("score", "m", metrics, metricOf(state), (m) => change({ m })));
 };
-const sceneOf = (state) => [state.fs, state.scene].find((name) => board.scenes.includes(name)) || board.scenes[0];
-const levelOf = (state) => [state.fl, state.snr].find((name) => board.levels.includes(name)) || board.levels[board.levels.length >> 1];
+// Of these names those with the most entries: what a picture begins with has something to show.
+const fullest = (names, column, entries) => {
+  const counts = names.map((_, n) => entries.filter((e) => e[column] === n && e[RSNR] !== null).length);
+  return names.filter((_, n) => counts[n] === Math.max(...counts));
+};
+const sceneOf = (state) => [state.fs, state.scene].find((name) => board.scenes.includes(name)) || fullest(board.scenes, SCENE, board.entries)[0];
+const levelOf = (state) => {
+  const there = board.entries.filter((e) => board.scenes[e[SCENE]] === sceneOf(state));
+  const best = fullest(board.levels, LEVEL, there);
+  return [state.fl, state.snr].find((name) => board.levels.includes(name)) || best[best.length >> 1];
+};
 const metricOf = (state) => (["rsnr", "sam", "ergas"].includes(state.m) ? state.m : "rsnr");
 
 const drawTradeoff = (place, state, change, redraw) => {

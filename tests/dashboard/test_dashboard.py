@@ -398,6 +398,20 @@ def test_the_front_is_what_no_other_beats_in_both(tab):
 
 
 @needs_browser
+def test_pictures_begin_with_the_cell_that_has_the_most_to_show(tmp_path):
+    found = [fusion("auto", "a", 10.0), fusion("auto", "a", 20.0), fusion("auto", "b", 30.0), fusion("gsa", "b", 30.0)]
+    found += [fusion("stereo", "b", None)]
+    path = tmp_path / "page.html"
+    path.write_text(dashboard.page([write_rows(tmp_path / "rows.jsonl", found)], "A test"), encoding="utf-8")
+    with opened(tmp_path, path.as_uri()) as tab:
+        chosen = [
+            tab.value(f"document.querySelector('[data-view=tradeoff] select[data-key={key}]').value")
+            for key in ("fs", "fl")
+        ]
+        assert chosen == ["b", "30 dB"]
+
+
+@needs_browser
 def test_lines_go_and_come_at_a_press(tab):
     lines = "document.querySelectorAll('[data-view=curves] g[data-line]').length"
     assert tab.value(lines) == 3, "tuned ones are away at first"
