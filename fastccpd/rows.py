@@ -11,8 +11,8 @@ import gzip
 import hashlib
 import io
 import json
-import math
 import stat
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -95,12 +95,13 @@ class Field(NamedTuple):
     outcome: bool = False
 
 
-def _is_number(value):
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a finite number, of which there is a float: whole numbers may have any digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_whole(value):
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
 def _is_hash(value):
@@ -108,16 +109,16 @@ def _is_hash(value):
 
 
 def _is_scores(value):
-    return isinstance(value, dict) and all(score is None or _is_number(score) for score in value.values())
+    return isinstance(value, dict) and all(score is None or is_number(score) for score in value.values())
 
 
 def _is_texts(value):
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-_NUMBER = Value(_is_number, "a finite number")
-_DURATION = Value(lambda value: _is_number(value) and value >= 0, "a number of at least 0")
-_POSITIVE = Value(lambda value: _is_number(value) and value > 0, "a number above 0")
+_NUMBER = Value(is_number, "a finite number")
+_DURATION = Value(lambda value: is_number(value) and value >= 0, "a number of at least 0")
+_POSITIVE = Value(lambda value: is_number(value) and value > 0, "a number above 0")
 _COUNT = Value(lambda value: _is_whole(value) and value >= 1, "a whole number of at least 1")
 _SIZE = Value(lambda value: _is_whole(value) and value >= 0, "a whole number of at least 0")
 _FLAG = Value(lambda value: isinstance(value, bool), "true or false")
@@ -239,7 +240,7 @@ def read(path: types.Path) -> tuple[list[Row], list[str]]:
 
 def examined(path: types.Path) -> Iterator[tuple[int, Any, str | None]]:
     """(number, row, what is wrong with it) of every line that is not empty; a torn last line is left out."""
-    for number, line in enumerate(io.BytesIO(_content(Path(path))), start=1):
+    for number, line in enumerate(io.BytesIO(content(path)), start=1):
         if not line.strip():
             continue
         try:
@@ -314,7 +315,9 @@ def _shown(value):
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _content(path):
+def content(path: types.Path) -> bytes:
+    """What a file of rows or results holds, uncompressed; refused if it is no regular file, or too large."""
+    path = Path(path)
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):  # reading a pipe might never end
         raise OSError(

@@ -2,10 +2,13 @@
 
 import json
 import os
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from ..model.files import check_free, write_whole
+from ..formats import files_written
+from ..model.files import check_apart, check_free, lock, write_whole
+from ..rasters import Preparation
+from ..rasters.fusing import files_read
 from ..tiles.crews import crew_of, done_in_any_order
 from ..workers import worker_count
 from .batch_page import page_of
@@ -25,6 +28,9 @@ from .progress import rows_progress
 SOME_FAILED, NOT_CONVERGED = 6, 4
 
 _GOOD = ("done", "not converged")
+
+# What every line of result has.
+_TEXTS = ("key", "name", "output", "status", "verdict")
 
 
 def add(commands):
@@ -70,11 +76,14 @@ def run(options):
     rows = rows_of(options.manifest, options.pattern, options.output, defaults)
     jobs = worker_count(options.jobs)
     results = Path(options.results or _beside(options.output))
-    before = _earlier(results, options, rows)
+    _check_apart(rows, options, results)
     if options.page:
         check_free([options.page], options.force or options.resume)
+    _check_results(results, options)
     try:
-        lines = _fused(rows, before, results, jobs, options)
+        with _held(results):
+            before = _earlier(results, rows) if options.resume else {}
+            lines = _fused(rows, before, results, jobs, options)
     except KeyboardInterrupt:
         print_error(f"interrupted; what is done is in {results}, and the same command with --resume goes on")
         return 130
@@ -95,29 +104,77 @@ def _beside(template):
     return os.path.join(folder or ".", "results.jsonl")
 
 
-def _earlier(results, options, rows):
-    """{key: line} of the pairs that are done already, for --resume; else a results file that exists is refused."""
+def _check_apart(rows, options, results):
+    """Refuse outputs of any pair, results and a page that are read by any pair, or that are one file."""
+    read, written = [options.manifest], []
+    for row in rows:
+        read += _read_by(row)
+        named = {"-o": row.output, "uncertainty": row.options.get("uncertainty")}
+        written += [(name, path, _written_to(path)) for name, path in named.items() if isinstance(path, str)]
+    pages = {"--results": results, "--page": options.page}
+    check_apart([*written, *((name, path, [path]) for name, path in pages.items() if path is not None)], read)
+
+
+def _read_by(row):
+    """The files that a pair is read from, as far as they can be known; one that cannot be read fails by itself."""
+    given = {name: row.options[name] for name in ("hsi_mask", "msi_mask", "grid") if name in row.options}
+    try:
+        found = files_read(row.hsi, row.msi, row.options.get("psf"), row.options.get("srf"), Preparation(**given))
+    except (ValueError, TypeError, OSError, ImportError):
+        found = [path.partition("::")[0] for path in (row.hsi, row.msi)]
+    return found if row.truth is None else [*found, row.truth.partition("::")[0]]
+
+
+def _written_to(path):
+    try:
+        return files_written(path)
+    except ValueError:  # a format that is not written, which the pair fails by
+        return [path]
+
+
+def _check_results(results, options):
     if not results.exists():
         results.parent.mkdir(parents=True, exist_ok=True)
-        return {}
-    if not options.resume:
-        if not options.force:
-            raise FileExistsError(f"{results}: exists already; --resume goes on with it, --force begins anew")
-        results.unlink()
-        return {}
-    found = {}
-    for text in results.read_text(encoding="utf-8", errors="replace").splitlines():
+    elif not (options.resume or options.force):
+        raise FileExistsError(f"{results}: exists already; --resume goes on with it, --force begins anew")
+    check_free([results], True)
+
+
+@contextmanager
+def _held(results):
+    """Keep other batches from the results file."""
+    with open(results, "a", encoding="utf-8") as file:
+        if not lock(file):
+            raise BlockingIOError(f"{results}: another batch writes it; wait for it, or give another --results")
         try:
-            line = json.loads(text)
-            if line["status"] in _GOOD and Path(line["output"]).exists():
+            yield
+        finally:
+            if results.is_file() and not results.stat().st_size:  # nothing came of it
+                results.unlink()
+
+
+def _earlier(results, rows):
+    """{key: line} of the pairs that are done already; the results file then holds no other lines."""
+    keys, found = {key_of(row) for row in rows}, {}
+    with open(results, encoding="utf-8", errors="replace") as file:
+        for number, text in enumerate(file, start=1):
+            line = _line_of(text)
+            if line is None and (text.endswith("\n") or not text.startswith("{")):  # else it was torn by a kill
+                raise ValueError(f"{results}: line {number} is none of a batch's; another --results is needed")
+            if line is not None and line["status"] in _GOOD and line["key"] in keys and Path(line["output"]).exists():
                 found[line["key"]] = line
-        except (ValueError, KeyError, TypeError):  # the last line of a batch that was killed
-            continue
-    # Whole lines alone, so that the next one begins a line.
-    keys = {key_of(row) for row in rows}
-    kept = {key: line for key, line in found.items() if key in keys}
-    write_whole(results, "".join(json.dumps(line) + "\n" for line in kept.values()))
-    return kept
+    write_whole(results, "".join(json.dumps(line) + "\n" for line in found.values()))
+    return found
+
+
+def _line_of(text):
+    """A line of result, None if it is none."""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    texts = isinstance(line, dict) and all(isinstance(line.get(name), str) for name in _TEXTS)
+    return line if texts and isinstance(line.get("seconds"), int | float) else None
 
 
 def _fused(rows, before, results, jobs, options):
@@ -132,9 +189,15 @@ def _fused(rows, before, results, jobs, options):
     with (
         crew_of(min(jobs, max(1, len(todo))), options.scheduler) if todo else nullcontext() as crew,
         rows_progress("batch", options.quiet) if todo else nothing as show,
-        open(results, "a", encoding="utf-8") as file,
+        open(results, "a" if options.resume else "w", encoding="utf-8") as file,
     ):
-        for number, line in done_in_any_order(crew, tasks, 2 * crew.count) if todo else ():
+        lock(file)  # of a resumed batch it is another file than before
+        by_number = {row.number: row for row in todo}
+
+        def lost(number, error):
+            return FusePair(by_number[number]).failed(error)
+
+        for number, line in done_in_any_order(crew, tasks, 2 * crew.count, lost) if todo else ():
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -39,14 +39,22 @@ class FusePair:
     pictures: bool = False
 
     def __call__(self):
-        began, row = time.perf_counter(), self.row
-        line = {"number": row.number, "name": row.name, "output": row.output, "key": key_of(row)}
+        began = time.perf_counter()
         try:
-            line |= self._fused()
+            line = self._line() | self._fused()
         except Exception as error:
-            reason = first_line(error)
-            line |= {"status": "failed", "verdict": reason, "error": f"{type(error).__name__}: {reason}"}
+            line = self.failed(error)
         return line | {"seconds": round(time.perf_counter() - began, 3)}
+
+    def failed(self, error):
+        """The line of a pair that nothing came of."""
+        reason = first_line(error)
+        told = {"status": "failed", "verdict": reason, "error": f"{type(error).__name__}: {reason}", "seconds": 0.0}
+        return self._line() | told
+
+    def _line(self):
+        row = self.row
+        return {"number": row.number, "name": row.name, "output": row.output, "key": key_of(row)}
 
     def _fused(self):
         row, heard = self.row, _Heard()

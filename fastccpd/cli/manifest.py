@@ -6,14 +6,15 @@ of JSON-lines holds what is the same for all pairs after it. Relative paths are 
 """
 
 import csv
+import io
 import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..formats import check_text, files_read
-from ..model.files import check_apart
+from ..formats import check_text
+from ..formats.inspection import as_path
 
 # Columns that are files, from the manifest's folder where they are relative.
 _PATHS = ("hsi", "msi", "truth", "hsi_mask", "msi_mask")
@@ -79,8 +80,6 @@ def rows_of(source, pattern, template, defaults):
         if other is not row:
             both = f"pairs {other.number} and {row.number} would both be {row.output}"
             raise ValueError(f"-o: {both}; {{number}} or {{name}} tells them apart")
-    read = [file for row in rows for path in (row.hsi, row.msi, row.truth) if path for file in files_read(path)]
-    check_apart([("-o", row.output, [row.output]) for row in rows], read)
     return rows
 
 
@@ -98,7 +97,7 @@ def _entries(path):
 
 def _of_json_lines(path, text):
     found, defaults = [], {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # other ends of lines may stand in a text
         if not line.strip():
             continue
         try:
@@ -115,11 +114,14 @@ def _of_json_lines(path, text):
 
 
 def _of_csv(path, text):
-    reader = csv.DictReader(text.splitlines(), strict=True)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
+        head = [name.strip() for name in reader.fieldnames or ()]
         rows = list(reader)
     except csv.Error as error:
         raise ValueError(f"{path}: line {reader.line_num}: {error}; CSV with a head line is needed") from None
+    if "" in head or len(set(head)) < len(head):
+        raise ValueError(f"{path}: its head line has a column without a name, or two of one name")
     for number, row in enumerate(rows, start=2):
         if None in row:
             raise ValueError(f"{path}: line {number} has more cells than the head line")
@@ -153,21 +155,25 @@ def _matches(folder, pattern):
 
 
 def _row(number, entry, base, template, defaults):
-    entry = defaults | entry
+    entry = defaults | {key: value for key, value in entry.items() if value is not None}
     for name in ("hsi", "msi"):
         if not isinstance(entry.get(name), str):
             raise ValueError(f"pair {number}: has no {name}; the path of an image is needed")
+    for name in ("name", "output", *_PATHS):
+        if not isinstance(entry.get(name, ""), str):
+            raise ValueError(f"pair {number}: got {entry[name]!r} as {name}; a text is needed")
     for name in _PATHS:
-        if isinstance(entry.get(name), str):
+        if name in entry:
             file, mark, inner = entry[name].partition("::")
             entry[name] = str(base / file) + mark + inner
     options = {key: value for key, value in entry.items() if key not in ("name", "hsi", "msi", "output", "truth")}
     stem = Path(entry["hsi"].partition("::")[0]).stem
-    name = str(entry.get("name", stem))
+    name = entry.get("name", stem)
     if "output" in entry:
         output = str(base / entry["output"])
     else:
         output = _named(template, {"name": name, "number": number, "method": options.get("method", ""), "hsi": stem})
+    as_path(output)
     return Row(number, name, entry["hsi"], entry["msi"], output, entry.get("truth"), options)
 
 
@@ -179,4 +185,8 @@ def _named(template, known):
         # A name is part of a file's name, and leads to no other folder.
         return str(known[match[1]]).replace("/", "_").replace("\\", "_")
 
-    return _TEMPLATE.sub(part, template)
+    parts = [(_TEMPLATE.sub(part, piece), piece) for piece in template.split("/")]
+    for made, piece in parts:
+        if made != piece and made in ("", ".", ".."):
+            raise ValueError(f"-o: {piece} becomes {made!r}, which is no name of a file; another name is needed")
+    return "/".join(made for made, _ in parts)

@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import shutil
 import signal
 import threading
 from contextlib import contextmanager
@@ -68,12 +67,10 @@ def run_in_tiles(options, settings):
     if options.report:
         raise ValueError("--report: is not done in tiles; leave it out, or report on a --window of the scene")
     folder = folder_of(options.output)
-    if folder.exists() and not options.resume:
-        if not options.force:
-            raise FileExistsError(
-                f"{folder}: holds tiles of a run that was ended; --resume goes on with them, --force begins anew"
-            )
-        shutil.rmtree(folder)
+    if folder.exists() and not (options.resume or options.force):
+        raise FileExistsError(
+            f"{folder}: holds tiles of a run that was ended; --resume goes on with them, --force begins anew"
+        )
     seen = []
     form = Output(dtype=options.output_dtype or options.dtype or "float32", scale=options.output_scale, cog=options.cog)
     try:

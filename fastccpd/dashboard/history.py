@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..rows import is_number
 from .steps import steps
 
 _HASH = 8
@@ -72,7 +73,7 @@ def history(results: list[dict[str, Any]], benchmarks: dict[str, Any], faults: l
 
 def _is_whole(result, faults):
     good = isinstance(result["commit_hash"], str) and isinstance(result["results"], dict)
-    good = good and isinstance(result["date"], int | float) and math.isfinite(result["date"])
+    good = good and is_number(result["date"])
     if not good:
         faults.append(f"{result['path']}: its commit_hash, date or results are of another kind than asv's; left out")
     return good
@@ -90,13 +91,14 @@ def _values(entry, columns):
     """(parameters, version, value, quartiles, repeats) of every number that an entry holds."""
     about = dict(zip(columns, entry)) if isinstance(columns, list) and isinstance(entry, list) else {"result": entry}
     values = about["result"] if isinstance(about["result"], list) else [about["result"]]
-    sets = list(itertools.product(*(about.get("params") or [])))
-    if len(sets) != len(values):
+    parameters = about.get("params") or []
+    if math.prod(map(len, parameters)) != len(values):  # before any are made: there may be more than fit into memory
         raise ValueError("parameters and values must agree")
+    sets = itertools.product(*parameters)
     beside = [about.get(name) or [None] * len(values) for name in ("stats_q_25", "stats_q_75", "stats_repeat")]
     for chosen, value, low, high, repeats in zip(sets, values, *beside, strict=True):
-        if _is_number(value):
-            low, high = (bound if _is_number(bound) else None for bound in (low, high))
+        if is_number(value):
+            low, high = (bound if is_number(bound) else None for bound in (low, high))
             yield (
                 ", ".join(str(text).strip("'\"") for text in chosen),
                 str(about.get("version")),
@@ -105,10 +107,6 @@ def _values(entry, columns):
                 high,
                 repeats,
             )
-
-
-def _is_number(value):
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _put(points, point):
@@ -135,7 +133,7 @@ def _steps(ordered, benchmarks):
         spreads = [(point.low, point.high) for point in used if point.low is not None and point.high is not None]
         for step in steps([point.value for point in used], spreads):
             found.append([number, used[step.place].commit, step.before, step.after])
-    return sorted(found, key=lambda step: -abs(math.log(step[3] / step[2])))
+    return sorted(found, key=lambda step: -abs(math.log(step[3]) - math.log(step[2])))
 
 
 def _day(milliseconds):

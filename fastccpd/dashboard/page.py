@@ -67,5 +67,9 @@ def _hash(text):
 
 def _as_json(value):
     """JSON in ASCII that no HTML parser sees markup in: "<" can stand in texts only, and is written out there."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # a ratio or a mean of rows beyond all numbers, which is as good as none
+        plain = json.loads(json.dumps(value), parse_constant=lambda _: None)
+        text = json.dumps(plain, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

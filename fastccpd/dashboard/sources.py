@@ -85,7 +85,7 @@ def _read_asv(path, found):
     if path.name == _MACHINE:
         return
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(schema.content(path))
     except (ValueError, RecursionError):
         found.faults.append(f"{path}: not JSON; a result file of asv is needed, or rows in a file that ends in .jsonl")
         return

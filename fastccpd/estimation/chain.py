@@ -64,7 +64,7 @@ class Chain:
             costs.append(state.cost)
             return needed is not None and hopeless(costs, needed)
 
-        state = minimize(objective, x0, replace(options, max_seconds=self.left), ends)
+        state = minimize(objective, x0, replace(options, max_seconds=self.left), ends, self._shows_again)
         if state.status is Status.CALLBACK and needed is not None and hopeless(costs, needed):
             state.status = Status.COST_SETTLED
         return state
@@ -75,9 +75,13 @@ class Chain:
         entry = {column: entries[-1] for column, entries in vars(state.trace).items()}
         entry |= {"cost": state.cost * unit, "seconds": self.seconds}
         self.trace.append(**entry)
+        return self._shows_again(state)
+
+    def _shows_again(self, state):
+        """What the last iteration came to; an iteration may take long."""
         if self._callback is None:
             return False
-        return self._callback(Progress(self.n_iter, entry["cost"], entry["seconds"], self.trace, self.stage))
+        return self._callback(Progress(self.n_iter, self.trace.cost[-1], self.seconds, self.trace, self.stage))
 
 
 def hopeless(costs: Sequence[float], needed: float) -> bool:

@@ -74,6 +74,7 @@ def expected_error(
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
     spectrum = _DETAILS * np.sqrt(known + missing)
+    system.pulse()
     pattern = np.sqrt(pixels * _pattern(Z, ends, data))
     size2 = (pixels.mean() + missing.mean()) / max(float(pattern.mean()), 1e-300)
     return _DETAILS * np.sqrt(size2 * pattern), spectrum
@@ -95,6 +96,7 @@ def _sample(system, rng):
     system.data.disturb(rng, noise)
     rows, below, right = (layout.rows(stack) for stack in (noise, system.below, system.right))
     for i in range(layout.I):
+        system.pulse()
         steps = np.sqrt(below[i]) * rng.standard_normal(rows[i].shape)
         rows[i] -= steps
         if i + 1 < layout.I:

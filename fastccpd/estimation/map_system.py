@@ -80,11 +80,11 @@ class MapSystem:
     ----------
     data : MapData
     pulse : callable, optional
-        Called before every product.
+        Called before every product, and by others whose work takes long.
     """
 
     def __init__(self, data: Any, pulse: Callable[[], None] = lambda: None):
-        self.data, self.layout, self.products, self._pulse = data, data.layout, 0, pulse
+        self.data, self.layout, self.products, self.pulse = data, data.layout, 0, pulse
         layout, blur = self.layout, data.blur
         I1 = blur.operators[0].shape[0]
         self._work = float(np.prod(layout.shape))
@@ -142,7 +142,7 @@ class MapSystem:
 
     def _blur(self, d):
         """Half of the product with d, and d'Hd."""
-        self._pulse()
+        self.pulse()
         self.products += 1
         blur_maps(self.layout.shape, readonly(d), *self._to_blur, work=20.0 * self._work, least=LEAST)
         return sum(self._sums.tolist())

@@ -377,7 +377,9 @@ class _Fit:
         path = MapPath(self.path.system, Z)
         path.reweight(weight)
         maps = [self.data.layout.view(stack) for stack in (Z, smoothest, self.path.Z)]
+        self.watch.pulse()
         missing = missing_detail(maps[0], self.data, self.differences)
+        self.watch.pulse()
         return expected_error(maps[0], maps[1:], path.system, self.unexplained, missing)
 
 

@@ -179,16 +179,29 @@ def _described(variables, cube, band, shape, notes):
     notes += more
     bad = _numbers(variables.get("bad_bands"), bands)
     known["bad_bands"] = None if bad is None else bad != 0.0
-    nodata = about.get("_FillValue", about.get("missing_value"))
-    known["nodata"] = None if nodata is None else float(np.asarray(nodata).ravel()[0])
+    nodata = (_number(about, name, notes) for name in ("_FillValue", "missing_value"))
+    known["nodata"] = next((value for value in nodata if value is not None), None)
     for name, attribute in (("scale", "scale_factor"), ("offset", "add_offset")):
-        value = about.get(attribute)
-        by_band = _numbers(variables.get(f"band_{name}"), bands)
-        known[name] = by_band if value is None else float(np.asarray(value).ravel()[0])
+        value, by_band = _number(about, attribute, notes), _numbers(variables.get(f"band_{name}"), bands)
+        usable = value is not None and math.isfinite(value) and (name != "scale" or value != 0.0)
+        known[name] = value if usable else by_band
+        if value is not None and not usable:
+            notes.append(f"the attribute {attribute} is left out: {value} is of no use")
     names = _text(about.get("band_names"))
     names = None if names is None else names.split("\n")
     known["names"] = names if names is not None and len(names) == bands else None
     return known
+
+
+def _number(attributes, name, notes):
+    """An attribute that is one number; None, with a note where it is something else."""
+    if name not in attributes:
+        return None
+    try:
+        return float(np.asarray(attributes[name]).reshape(()))
+    except (TypeError, ValueError):
+        notes.append(f"the attribute {name} is left out: one number is needed")
+        return None
 
 
 def _numbers(found, size):

@@ -18,9 +18,13 @@ def check_closed(path, kind):
     """
     h5py = needed("h5py", f"{path}: {kind}")
     with reading(path, kind), h5py.File(path, "r") as file:
-        waiting, seen = [file], 0
+        waiting, seen, groups = [file], 0, set()
         while waiting:
             group = waiting.pop()
+            place = h5py.h5o.get_info(group.id).addr
+            if place in groups:
+                raise ValueError(f"{group.name} is a group under two names")
+            groups.add(place)
             for name in group:
                 seen += 1
                 if seen > _MOST_OBJECTS:

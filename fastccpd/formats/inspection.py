@@ -34,7 +34,11 @@ def as_path(path):
         name = os.fsdecode(path)
     except TypeError:
         raise TypeError(f"path: got {type(path).__name__}; the name of a file is needed") from None
-    if not name or "\0" in name:
+    try:
+        usable = bool(name) and b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:  # half of a character
+        usable = False
+    if not usable:
         raise ValueError(f"path: got {name!r}; the name of a file is needed")
     return Path(name)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..model import types
+from ..model.files import finish, take_place
 from . import geotiff, zarr_store
 from .gdal import TILE
 from .inspection import as_path
@@ -74,9 +75,9 @@ def stream(
     check_target(path, overwrite)
     for stale in files_written(path)[1:]:
         stale.unlink(missing_ok=True)
-    if path.is_dir():
-        shutil.rmtree(path)
-    os.replace(temporary, path)
+    target = Path(os.path.realpath(path))
+    finish(temporary, target)
+    take_place(temporary, target)
 
 
 def check_streamed(path: types.Path) -> None:
@@ -93,6 +94,9 @@ def placeholder(shape: tuple[int, int, int], dtype: types.Array | np.dtype | str
 @contextmanager
 def _stream_npy(path, raster):
     out = np.lib.format.open_memmap(path, "w+", raster.dtype, raster.shape)
+    if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and would end the process later
+        with open(path, "rb+") as file:
+            os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
 
     def write(rows, cols, block):
         out[rows, cols] = block

@@ -5,6 +5,7 @@ A store is a folder on this machine. Dimensions are named by `dimension_names` (
 those are taken that change numbers: one of them, pickle, would run code.
 """
 
+import os
 import stat
 from contextlib import contextmanager
 
@@ -45,6 +46,7 @@ def open_zarr(path, band_axis, variable):
         raise ValueError(f"{path}: is not {_KIND}; it holds none of {', '.join(_MARKS)}")
     zarr = needed("zarr", f"{path}: Zarr")
     with reading(path, _KIND):
+        _check_closed(path)
         root = zarr.open(str(path.absolute()), mode="r")
         arrays = {"cube": root} if isinstance(root, zarr.Array) else dict(root.arrays())
         variables = {name: _named(path, array) for name, array in arrays.items()}
@@ -125,6 +127,20 @@ def _number(value):
         return float(value)
     except (TypeError, ValueError):
         return None
+
+
+def _check_closed(path):
+    """Refuse a store with links to elsewhere, or with anything but files, of which a pipe might never end."""
+    store, waiting = os.path.realpath(path), [path]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink() and os.path.commonpath([store, os.path.realpath(entry)]) != store:
+                    raise ValueError(f"{entry.name} leads out of the store, which is not followed")
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif not entry.is_file() and not entry.is_dir():
+                    raise ValueError(f"{entry.name} is not a regular file")
 
 
 def _check_codecs(metadata):

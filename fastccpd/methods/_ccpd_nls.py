@@ -131,7 +131,7 @@ class CoupledNLS(Compiled, Rules):
             x0 = random_start(problem, self.rank, self.parametrisation, rng)
         else:
             x0 = given_start(init, problem, self.rank, self.parametrisation, scale)
-        state = minimize(objective, x0, self._solver_options(time_limit), callback)
+        state = minimize(objective, x0, self._solver_options(time_limit), callback, pulse=callback)
         trace = Trace(**vars(state.trace))
         trace.cost = [cost * scale**2 for cost in trace.cost]
         return Solution(

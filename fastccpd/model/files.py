@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from . import types
 
@@ -56,7 +56,7 @@ def check_apart(outputs: Sequence[tuple[str, types.Path, Iterable[types.Path]]],
     """Refuse outputs that are inputs, or that are one file; nothing that may be overwritten changes that.
 
     Two names are one file if they lead to the same place on the disk, by links too, or if they differ in upper and
-    lower case only, for there are systems on which that is no difference.
+    lower case only, for there are systems on which that is no difference. A folder that is replaced must hold no input.
 
     Parameters
     ----------
@@ -65,17 +65,22 @@ def check_apart(outputs: Sequence[tuple[str, types.Path, Iterable[types.Path]]],
     inputs : iterable of paths
         Every file that is read.
     """
+    inputs = list(inputs)
     read = {identity for file in inputs for identity in _identities(file)}
-    written = []
+    folders = {_number(folder) for folder in {parent for file in inputs for parent in _parents(file)}}
+    written: dict[Any, str] = {}
     for name, path, files in outputs:
+        files = list(files)
         identities = {identity for file in files for identity in _identities(file)}
         if identities & read:
             raise ValueError(f"{name}: {path} is one of the inputs, which are never overwritten")
-        for other, others in written:
-            if identities & others:
-                what = "the output" if other == "-o" else f"the file of {other}"
-                raise ValueError(f"{name}: {path} is {what} too; another file is needed")
-        written.append((name, identities))
+        if any(Path(file).is_dir() and _number(file) in folders for file in files):
+            raise ValueError(f"{name}: {path} holds one of the inputs, which are never overwritten")
+        other = next((written[identity] for identity in identities if identity in written), None)
+        if other is not None:
+            what = "the output" if other == "-o" else f"the file of {other}"
+            raise ValueError(f"{name}: {path} is {what} too; another file is needed")
+        written |= dict.fromkeys(identities, name)
 
 
 @contextmanager
@@ -104,12 +109,12 @@ def replacing(
     try:
         yield temporaries
         for temporary, target in zip(temporaries, targets, strict=True):
-            _finish(temporary, target)
+            finish(temporary, target)
         check_free(targets, overwrite, replaceable)
         for file in stale:
             file.unlink(missing_ok=True)
         for temporary, target in zip(temporaries, targets, strict=True):
-            _take_place(temporary, target)
+            take_place(temporary, target)
     except (MemoryError, FileExistsError, ModuleNotFoundError):
         raise
     except ValueError as error:
@@ -120,6 +125,19 @@ def replacing(
     finally:
         for temporary in temporaries:
             _remove(temporary)
+
+
+def lock(file: IO) -> bool:
+    """Whether an open file is now this process's alone, until it is closed; True where the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def first_line(error: BaseException) -> str:
@@ -142,6 +160,11 @@ def _identities(file):
     return found
 
 
+def _parents(file):
+    """The folders that a file lies in, and those of what it stands for."""
+    return [*Path(os.path.abspath(file)).parents, *_real_path(file).parents]
+
+
 def _number(file):
     """The number of what exists on its disk; None where nothing does, or where the system has no such numbers."""
     try:
@@ -156,7 +179,7 @@ def _real_path(file):
     return Path(os.path.realpath(file))
 
 
-def _take_place(temporary, target):
+def take_place(temporary, target):
     """Rename; a folder cannot take the place of another in one step, so that one is set aside first."""
     if not (temporary.is_dir() and target.is_dir()):
         os.replace(temporary, target)
@@ -179,7 +202,7 @@ def _remove(path):
             path.unlink(missing_ok=True)
 
 
-def _finish(temporary, target):
+def finish(temporary, target):
     """Flush a file, or the files of a folder, to disk; a file with the permissions of the one it replaces."""
     if temporary.is_dir():
         for file in temporary.rglob("*"):

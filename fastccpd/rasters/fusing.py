@@ -320,11 +320,22 @@ def check_outputs(
     prepared : Preparation, optional
         How the files are made ready, by files that are read too.
     """
-    read = [*formats.files_read(hsi), *formats.files_read(msi), *operators.files_read(psf, srf)]
-    read += [] if prepared is None else prepared.files_read()
+    read = files_read(hsi, msi, psf, srf, prepared)
     written = [(name, path, formats.files_written(path)) for name, path in rasters.items() if path is not None]
     written += [(name, path, [path]) for name, path in (pages or {}).items() if path is not None]
     check_apart(written, read)
+
+
+def files_read(
+    hsi: Path,
+    msi: Path,
+    psf: Path | tuple[Matrix, Matrix] | None = None,
+    srf: Path | Matrix | None = None,
+    prepared: Preparation | None = None,
+) -> list[Path]:
+    """Every file that a fusion may look at; parameters as of `check_outputs`."""
+    read = [*formats.files_read(hsi), *formats.files_read(msi), *operators.files_read(psf, srf)]
+    return read if prepared is None else [*read, *prepared.files_read()]
 
 
 def check_targets(

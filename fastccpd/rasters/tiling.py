@@ -17,6 +17,7 @@ from ..model.checks import working_dtype
 from ..model.degradation import Degradation
 from ..tiles import FusedTiles, TileProgress, fuse_tiles
 from ..tiles.memory import BLOCK
+from ..tiles.state import discard
 from . import operators
 from .estimating import given_operators, is_estimated, unseen
 from .fusing import check_outputs, check_targets
@@ -124,7 +125,9 @@ def fuse_files_in_tiles(
     remarks, form, wanted = Remarks(messages), form or Output(dtype=dtype or "float32"), wanted or Preparation()
     named = {name: options[name] for name in options if name not in ("starts", "combine", "rng", "time_limit")}
     chosen = method if isinstance(method, methods.Method) else methods.make(method, named)
-    check_outputs(hsi, msi, psf, srf, {"-o": output, "--uncertainty": uncertainty}, prepared=wanted)
+    folder = folder_of(output)
+    images_written, beside = {"-o": output, "--uncertainty": uncertainty}, {"the tiles": folder}
+    check_outputs(hsi, msi, psf, srf, images_written, beside, wanted)
     check_targets(output, uncertainty, overwrite, chosen, 1, "best")
     formats.check_streamed(output)
     pair = open_pair(hsi, msi, wanted, remarks)
@@ -142,7 +145,8 @@ def fuse_files_in_tiles(
     degradation.check(pair.hsi.shape, pair.msi.shape)
     levels = _levels(pair, degradation, match_values, not is_estimated(psf, srf, bands), remarks)
     images = Adjusted(pair.hsi, fill=fill_nodata), Adjusted(pair.msi, levels if match_values else None, fill_nodata)
-    folder = folder_of(output)
+    if overwrite and not resume:
+        discard(folder)
     how = {"tile": tile, "memory": memory, "workers": workers, "client": client, "progress": progress}
     kept = {"folder": folder, "resume": resume, "uncertainty": uncertainty is not None}
     with fuse_tiles(*images, degradation, method=method, dtype=dtype, **how, **kept, **options) as fused:

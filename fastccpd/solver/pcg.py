@@ -14,6 +14,7 @@ Vectors may have any shape; their sums (`kernels/vectors.py`) have the same bits
 to them stands in a `Walk` (`walk.py`), of which an objective may bring its own.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,10 +49,11 @@ def steihaug(
     max_iter: int,
     rtol: float,
     walk: Walk | None = None,
+    pulse: Callable[[], None] | None = None,
 ) -> Step:
     """Minimise the model within ‖p‖_M ≤ radius; with an infinite radius, plain truncated PCG.
 
-    `walk` stands for H and M in their place, if there is one.
+    `walk` stands for H and M in their place, if there is one; `pulse` is called before each product with H.
     """
     walk = PlainWalk(hessp, precondition) if walk is None else walk
     ry = walk.begin(g)
@@ -60,6 +62,8 @@ def steihaug(
     target = rtol**2 * ry
     products = 0
     while products < max_iter and ry > target:
+        if pulse is not None:
+            pulse()
         curvature = walk.curvature()
         products += 1
         # Along a direction without curvature the model only falls: the way leads to the boundary, if there is one.

@@ -34,6 +34,9 @@ STEPS = ("steihaug", "dogleg")
 
 IDLE_ITERATIONS = 5
 
+# Seconds between two calls of the callback within one iteration.
+_PULSE = 0.1
+
 # The squares of larger ones would leave the range of a float.
 _LARGEST_RADIUS = 1e100
 
@@ -161,6 +164,7 @@ def minimize(
     x0: ArrayLike | State,
     options: Options | None = None,
     callback: Callable[[State], bool | None] | None = None,
+    pulse: Callable[[State], bool | None] | None = None,
 ) -> State:
     """Minimise `objective` from x0, an array or the `State` of an earlier run.
 
@@ -173,6 +177,8 @@ def minimize(
     options : Options, optional
     callback : callable(state) -> bool, optional
         Called at the start and after every iteration; True stops the run.
+    pulse : callable(state) -> bool, optional
+        Called ten times a second in iterations that take that long; True stops the run where it was before this one.
 
     Returns
     -------
@@ -213,9 +219,21 @@ def minimize(
         state.status = Status.NOT_FINITE
         return state
 
-    last = state.n_iter + options.max_iter
+    last, shown = state.n_iter + options.max_iter, started
+
+    def look():
+        nonlocal shown
+        now = time.perf_counter()
+        if now - shown >= _PULSE:
+            state.seconds, shown = before + now - started, now
+            if pulse is not None and pulse(state):
+                raise _Halted(Status.CALLBACK)
+            if options.max_seconds is not None and state.seconds >= options.max_seconds:
+                raise _Halted(Status.TIME_LIMIT)
+
     while True:
-        state.seconds, released = before + time.perf_counter() - started, None
+        shown = time.perf_counter()
+        state.seconds, released = before + shown - started, None
         converged = Status.GRADIENT_SMALL if norm <= options.gtol * state.first_gradient_norm else state.settled
         if callback is not None and callback(state):
             state.status = Status.CALLBACK
@@ -236,7 +254,11 @@ def minimize(
             state.radius = _first_radius(objective, state.x, g, options)
             state.first_gradient_norm = max(state.first_gradient_norm, np.sqrt(dot(g, g)))
         else:
-            step = _find_step(objective, g, state, norm, options)
+            try:
+                step = _find_step(objective, g, state, norm, options, look)
+            except _Halted as halted:
+                state.status = halted.args[0]
+                return state
             trial = state.x + step.p
             f_trial = objective.cost(trial)
             rho, products = _ratio(state.cost, f_trial, step.predicted), step.products
@@ -254,6 +276,10 @@ def minimize(
         state.n_iter += 1
         state.seconds = before + time.perf_counter() - started
         _record(state, norm, rho=float(rho), cg_iterations=products)
+
+
+class _Halted(Exception):
+    """The callback or the clock has ended an iteration; its argument is the status."""
 
 
 def _settled(state, step, options):
@@ -297,12 +323,12 @@ def _check_radius(radius0, objective, x, g, step):
         raise ValueError(f"radius0: got {radius0!r}; at least {least:g}, a thousandth of the default, is needed here")
 
 
-def _find_step(objective, g, state, norm, options):
+def _find_step(objective, g, state, norm, options, pulse):
     rule, rtol = dogleg, options.pcg_rtol
     if options.step == "steihaug":
         rule, rtol = steihaug, min(rtol, 2.0 * np.sqrt(norm / state.first_gradient_norm))
     limits = {"radius": state.radius, "max_iter": options.pcg_max_iter, "rtol": rtol}
-    return rule(g, objective.hessp, objective.precondition, **limits, walk=_walk_of(objective))
+    return rule(g, objective.hessp, objective.precondition, **limits, walk=_walk_of(objective), pulse=pulse)
 
 
 def _walk_of(objective):
@@ -320,9 +346,10 @@ def dogleg(
     max_iter: int,
     rtol: float,
     walk: Walk | None = None,
+    pulse: Callable[[], None] | None = None,
 ) -> Step:
     """The paper's step: from the Cauchy point towards the PCG-Newton point, ‖p‖ ≤ radius."""
-    newton = steihaug(g, hessp, precondition, radius=np.inf, max_iter=max_iter, rtol=rtol, walk=walk)
+    newton = steihaug(g, hessp, precondition, radius=np.inf, max_iter=max_iter, rtol=rtol, walk=walk, pulse=pulse)
     Hg = hessp(g)
     products = newton.products + 1
 

@@ -143,7 +143,10 @@ def _connected(client):
 
 
 def done_in_any_order(
-    crew: Hands, tasks: Iterable[tuple[Any, Callable[[], Any]]], most: int
+    crew: Hands,
+    tasks: Iterable[tuple[Any, Callable[[], Any]]],
+    most: int,
+    lost: Callable[[Any, ChildProcessError], Any] | None = None,
 ) -> Iterator[tuple[Any, Any]]:
     """(key, result) of tasks as they are done.
 
@@ -154,6 +157,8 @@ def done_in_any_order(
         A task is made when its turn comes: it may hold pixels.
     most : int
         How many are out at once.
+    lost : callable(key, error), optional
+        Gives what stands for the result of a task that lost its worker again and again. None: that is an error.
     """
     waiting, coming = {}, iter(tasks)
     while True:
@@ -168,7 +173,11 @@ def done_in_any_order(
             try:
                 yield key, future.result()
             except ChildProcessError as error:
-                if tries == _TRIES:
-                    raise ChildProcessError(f"tile {key}: its worker was lost {tries} times ({error})") from None
-                time.sleep(0.1)
-                waiting[crew.submit(make())] = key, make, tries + 1
+                if tries < _TRIES:
+                    time.sleep(0.1)
+                    waiting[crew.submit(make())] = key, make, tries + 1
+                    continue
+                error = ChildProcessError(f"task {key}: its worker was lost {tries} times ({error})")
+                if lost is None:
+                    raise error from None
+                yield key, lost(key, error)

@@ -211,7 +211,9 @@ def _plan(state, degradation, method, dtype, tile, memory, shared, crew):
     elif tile not in (None, plan.tile):
         raise ValueError(f"tile: got {tile}, but this run was begun with {plan.tile}; give the same, or begin anew")
     else:
-        fitting = choose_plan(degradation, method, dtype, tile=plan.tile, **limits)[1]
+        again, fitting = choose_plan(degradation, method, dtype, tile=plan.tile, **limits)
+        if again != plan:
+            raise ValueError(f"{state.folder}: its plan is not one of these images; remove the folder to begin anew")
     return plan, fitting if crew.memory is None else 2 * crew.count
 
 

@@ -12,9 +12,11 @@ Every file is written whole or not at all, so after a kill at any moment each on
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from ..estimation.moments import Moments
 from ..fusion import Request
 from ..model import types
 from ..model.degradation import Degradation
-from ..model.files import replacing, write_whole
+from ..model.files import first_line, lock, replacing, write_whole
 from ..model.result import FusionResult, Status
 from .plan import Plan
 
@@ -38,6 +40,11 @@ _FORMAT = 2
 
 # How often the lock is asked for, and the seconds between.
 _TRIES, _PAUSE = 10, 0.5
+
+# What a run keeps in its folder: files under these names, what is being written, and the output until it is whole.
+_OWN = re.compile(
+    r"state\.json|plan\.json|first\.npz|lock|tile-\d+-\d+\.(npz|empty)|\.fastccpd-.*|output\.(tiff?|zarr|npy)(\..*)?"
+)
 
 _PARTS = ("moments", "differences", "agreement", "steps", "msi_moments", "msi_differences")
 
@@ -74,9 +81,9 @@ class State:
         try:
             before = json.loads(existing.read_text(encoding="utf-8"))
             known, asked = before["asked"] | {"format": before["format"]}, {**asked, "format": _FORMAT}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             self.close()
-            raise ValueError(f"{existing}: is damaged ({error}); remove the folder to begin anew") from None
+            raise ValueError(f"{existing}: is damaged ({first_line(error)}); remove the folder to begin anew") from None
         asked = json.loads(json.dumps(asked))
         for name in sorted({*known, *asked}):
             if known.get(name) != asked.get(name):
@@ -113,9 +120,14 @@ class State:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan, once there is one."""
+        """The plan, once there is one. ValueError for a damaged file."""
         path = self.folder / "plan.json"
-        return Plan.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            return Plan.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"{path}: is damaged ({first_line(error)}); remove the folder to begin anew") from None
 
     @plan.setter
     def plan(self, plan: Plan) -> None:
@@ -147,9 +159,17 @@ class State:
             self._lock = None
 
     def remove(self) -> None:
-        """Let go of the folder, and remove it."""
+        """Let go of the folder, and remove it with all that a run keeps there; what else lies in it stays."""
         self.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        _remove_run(self.folder)
+
+
+def discard(folder: types.Path) -> None:
+    """Remove what a run has left in a folder, if it holds one; refused while another process works there."""
+    folder = Path(folder)
+    if (folder / "state.json").exists():
+        with _locked(folder):
+            _remove_run(folder)
 
 
 def asked_for(hsi: Any, msi: Any, degradation: Degradation, request: Request, seed: int, dtype: Any) -> dict[str, Any]:
@@ -208,20 +228,22 @@ def _statistics_of(arrays):
     return Statistics(moments("moments"), moments("differences"), agreement, steps, *of_msi, *powers)
 
 
+def _remove_run(folder):
+    with suppress(OSError):
+        for file in folder.iterdir():
+            if _OWN.fullmatch(file.name):
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
+        folder.rmdir()
+
+
 def _locked(folder):
-    """An open file that no other process has locked; None where the system has no such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
+    """An open file that no other process has locked."""
     file = open(folder / "lock", "w")  # noqa: SIM115 - closed by `close`
     for left in reversed(range(_TRIES)):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock(file):
             return file
-        except OSError:
-            if left:  # a process that was killed lets go of it when its last worker has ended
-                time.sleep(_PAUSE)
+        if left:  # a process that was killed lets go of it when its last worker has ended
+            time.sleep(_PAUSE)
     file.close()
     raise BlockingIOError(f"{folder}: another process works here (this is {os.getpid()}); wait for it") from None
 

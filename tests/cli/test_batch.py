@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ import fastccpd
 from fastccpd import rasters
 from fastccpd.cli import main
 from fastccpd.cli.manifest import rows_of
+from fastccpd.model.files import lock
+from fastccpd.tiles.crews import Hands, done_in_any_order
 
 QUICK = ("--method", "gsa", "--srf", "landsat", "--quiet")
 
@@ -139,6 +142,12 @@ def test_json_lines_have_defaults_and_relative_paths(pairs):
         ("a.jsonl", "{", "line 1 is no JSON; one object for each pair is needed"),
         ("a.jsonl", "[1]", "line 1 is list; an object is needed"),
         ("a.jsonl", '{"hsi": 3, "msi": "b"}', "pair 1: has no hsi"),
+        ("a.jsonl", '{"hsi": "a", "msi": "b", "output": 5}', "pair 1: got 5 as output; a text is needed"),
+        ("a.jsonl", '{"hsi": "a", "msi": "b", "truth": [1]}', r"pair 1: got \[1\] as truth; a text is needed"),
+        ("a.jsonl", '{"hsi": "a", "msi": "b", "name": "a\\u0000b"}', "the name of a file is needed"),
+        ("a.jsonl", '{"hsi": "a", "msi": "b", "name": "a\\ud800b"}', "the name of a file is needed"),
+        ("a.csv", "hsi,msi,\na,b,3", "its head line has a column without a name, or two of one name"),
+        ("a.csv", "hsi,hsi,msi\na,b,c", "its head line has a column without a name, or two of one name"),
     ],
 )
 def test_a_manifest_that_is_none_is_refused_before_any_work(name, content, message, tmp_path, capsys):
@@ -158,6 +167,85 @@ def test_inputs_are_never_outputs_and_results_are_not_overwritten(manifest, pair
     assert "-o: got {nome} in" in capsys.readouterr().err
     assert run(pairs, "-o", f"{tmp_path}/{{name}}.npz", *QUICK) == 2
     assert "is a folder; --pattern HSI MSI says which files in it are pairs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("row", "arguments", "message"),
+    [
+        ({}, ("--results", "{m}"), "--results: .* is one of the inputs"),
+        ({}, ("--results", "{hsi}"), "--results: .* is one of the inputs"),
+        ({}, ("--results", "{hsi}", "--resume"), "--results: .* is one of the inputs"),
+        ({}, ("--page", "{msi}"), "--page: .* is one of the inputs"),
+        ({}, ("--page", "{m}"), "--page: .* is one of the inputs"),
+        ({}, ("--page", "{out}"), "--page: .* is the output too"),
+        ({}, ("--results", "{out}"), "--results: .* is the output too"),
+        ({}, ("--results", "{page}", "--page", "{page}"), "--page: .* is the file of --results too"),
+        ({"output": "m.npz"}, (), "-o: .* is one of the inputs"),
+        ({"srf": "a.npz"}, ("-o", "a.npz"), "-o: .* is one of the inputs"),
+        ({"hsi_mask": "mask.npz::3"}, ("-o", "mask.npz"), "-o: .* is one of the inputs"),
+        ({"uncertainty": "{msi}"}, (), "uncertainty: .* is one of the inputs"),
+        ({"uncertainty": "{out}"}, (), "uncertainty: .* is the output too"),
+        ({"output": "a.hdr"}, ("--results", "{folder}/a.img"), "--results: .* is the output too"),
+    ],
+)
+def test_nothing_that_any_pair_reads_is_written(row, arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {name: str(tmp_path / f"{name}.npz") for name in ("hsi", "msi", "out", "m", "page")}
+    names["folder"] = str(tmp_path)
+    entry = {"hsi": "hsi.npz", "msi": "msi.npz"} | {key: value.format(**names) for key, value in row.items()}
+    lines = [{"hsi": "hsi.npz", "msi": "msi.npz", "output": "other.npz"}, entry]
+    if "output" not in row and "-o" not in arguments:
+        entry["output"] = "out.npz"
+    (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    os.link("m.jsonl", names["m"])
+    for name in ("hsi", "msi", "mask", "a"):
+        (tmp_path / f"{name}.npz").write_text(name)
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    given = [text.format(**names) for text in arguments]
+    assert run("m.jsonl", *([] if "-o" in given else ["-o", "{name}.npz"]), *given, *QUICK, "--force") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(message, line)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+
+
+def test_results_are_a_regular_file_of_a_batch(manifest, tmp_path, capsys):
+    for name in ("folder", "pipe", "thesis.txt"):
+        path = tmp_path / name
+        path.mkdir() if name == "folder" else os.mkfifo(path) if name == "pipe" else path.write_text("mine\n")
+        how = "--resume" if name == "thesis.txt" else "--force"
+        assert run(manifest, "-o", f"{tmp_path}/out/{{name}}.npz", *QUICK, "--results", path, how) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        needed = "line 1 is none of a batch's" if name == "thesis.txt" else "exists and is not a regular file"
+        assert f"{path}: {needed}" in line
+    assert (tmp_path / "thesis.txt").read_text() == "mine\n"
+
+
+def test_two_batches_do_not_share_their_results(manifest, tmp_path, capsys):
+    path = tmp_path / "results.jsonl"
+    with open(path, "a") as file:
+        assert lock(file)
+        for how in ("--resume", "--force"):
+            assert run(manifest, "-o", f"{tmp_path}/{{name}}.npz", *QUICK, how) == 2
+            assert f"{path}: another batch writes it" in capsys.readouterr().err
+
+
+def test_a_pair_that_ends_its_worker_is_a_line_too(tmp_path):
+    def submit(task):
+        future = Future()
+        future.set_exception(ChildProcessError("gone")) if task == "bad" else future.set_result(task)
+        return future
+
+    tasks = [(name, lambda name=name: name) for name in ("good", "bad", "better")]
+    found = dict(done_in_any_order(Hands(submit, 1), tasks, 2, lambda key, error: f"{key}: {error}"))
+    assert found == {"good": "good", "better": "better", "bad": "bad: task bad: its worker was lost 3 times (gone)"}
+
+
+@pytest.mark.parametrize("name", ["..", ".", ""])
+def test_a_name_is_never_that_of_another_folder(name, tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"hsi": "h.tif", "msi": "m.tif", "name": name}))
+    assert run(tmp_path / "a.jsonl", "-o", f"{tmp_path}/out/{{name}}/x.tif", *QUICK) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{{name}} becomes {name!r}, which is no name of a file" in line
 
 
 def test_names_of_a_manifest_lead_to_no_other_folder(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +99,32 @@ def test_what_cannot_be_is_one_line(arguments, message, files, tmp_path, capsys)
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert not (tmp_path / "out.tif").exists()
+
+
+def test_beginning_anew_removes_no_folder_that_holds_an_input_or_anything_else(files, tmp_path, capsys):
+    out = tmp_path / "out.tif"
+    folder = tiling.folder_of(out)
+    folder.mkdir()
+    moved = [shutil.copy(file, folder) for file in files]
+    (folder / "state.json").write_text("{}")
+    for how in ("--force", "--resume"):
+        assert run(moved, out, "--tile", 40, how) == 2
+        assert "the tiles: " in (line := capsys.readouterr().err)
+        assert "holds one of the inputs, which are never overwritten" in line
+    (folder / "state.json").unlink()
+    assert run(files, out, "--tile", 40, "--workers", 0, "--force") == 2
+    assert "exists and holds something else" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir()) == ["hsi.tif", "msi.tif"]
+
+
+def test_a_store_that_holds_an_input_is_not_replaced(files, tmp_path, capsys):
+    store = tmp_path / "out.zarr"
+    rasters.write(store, rasters.Raster(np.ones((4, 4, 3))))
+    inside = [shutil.copy(file, store) for file in files]
+    for how in ((), ("--tile", 40)):
+        assert run(inside, store, *how, "--force") == 2
+        assert f"-o: {store} holds one of the inputs, which are never overwritten" in capsys.readouterr().err
+    assert all(os.path.exists(file) for file in inside)
 
 
 def relative(first, second):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 
 import numpy as np
@@ -134,6 +135,35 @@ def test_a_result_of_another_form_is_left_out_and_the_rest_is_shown(harm):
 
 
 # The leaderboard
+
+
+def test_numbers_beyond_all_floats_and_endless_parameters_are_left_out(tmp_path):
+    good, large, dated = (result_of_asv(n, [1.0, 2.0], [10, 10]) for n in range(3))
+    large["results"]["time_it"] = [10**400]
+    many = [list(range(1000))] * 10
+    large["results"]["time_all"] = [[1.0], many, *good["results"]["kernels.MTTKRP.time_three_modes"][2:]]
+    dated["date"] = 10**400
+    faults = []
+    found = history([{**result, "path": "a.json"} for result in (good, large, dated)], {}, faults)
+    assert {series["name"] for series in found["series"]} == {"kernels.MTTKRP.time_three_modes"}
+    assert [text.partition(": ")[2] for text in faults] == [
+        "its commit_hash, date or results are of another kind than asv's; left out",
+        "time_all: is not laid out as asv's results are; left out",
+    ]
+    for wrong in ({"metrics": {"rsnr": 10**400}}, {"peak_memory": 10**400}, {"seconds": 10**400}):
+        assert rows.fault({**fusion(), **wrong}) is not None
+    fast = {"flops": 1e308, "bytes": 1e-308, "peak_flops": 1.0, "peak_bytes": 1.0}
+    path = write_rows(tmp_path / "a.jsonl", [fusion(), speed(**fast)])
+    assert (
+        "Infinity"
+        not in re.search("<script type=.application/json.*?</script>", dashboard.page(dashboard.read([path]))).group()
+    )
+
+
+def test_a_pipe_among_the_results_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.json")
+    with pytest.raises(OSError, match="a.json: is no regular file"):
+        dashboard.read([tmp_path])
 
 
 def test_a_cell_has_the_median_of_its_draws_and_tuned_rows_are_apart():

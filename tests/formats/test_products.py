@@ -321,6 +321,45 @@ def test_a_store_whose_codec_is_none_of_numbers_is_refused(codec, tmp_path):
         rasters.read(tmp_path / "a.zarr", band_axis=2)
 
 
+def test_a_store_that_leads_elsewhere_or_holds_a_pipe_is_refused(tmp_path):
+    store = tmp_path / "a.zarr"
+    rasters.write(store, rasters.Raster(np.ones((4, 5, 3))))
+    chunk = next(path for path in store.rglob("c/**/*") if path.is_file())
+    chunk.rename(tmp_path / "secret")
+    chunk.symlink_to(tmp_path / "secret")
+    with pytest.raises(ValueError, match=r"a.zarr: .* \(.* leads out of the store, which is not followed\)"):
+        rasters.read(store)
+    chunk.unlink()
+    os.mkfifo(chunk)
+    with pytest.raises(ValueError, match=r"a.zarr: .* \(.* is not a regular file\)"):
+        rasters.read(store)
+    chunk.unlink()
+    (tmp_path / "secret").rename(chunk)
+    (store / "again").symlink_to(store / "cube")  # inside
+    assert rasters.read(store).shape == (4, 5, 3)
+
+
+@pytest.mark.parametrize("value", [[], "x", [1.0, 2.0], {"a": 1}, 0.0, "inf"])
+def test_attributes_that_are_no_numbers_are_left_out_and_that_is_said(value, tmp_path):
+    store = tmp_path / "a.zarr"
+    rasters.write(store, rasters.Raster(np.ones((4, 5, 3))))
+    path = store / "cube" / "zarr.json"
+    metadata = json.loads(path.read_text())
+    for name in ("scale_factor", "add_offset", "missing_value"):
+        metadata["attributes"][name] = value
+    path.write_text(json.dumps(metadata))
+    found = rasters.read(store)
+    assert found.scale is None
+    assert any(note.startswith("the attribute scale_factor is left out") for note in found.source["notes"])
+
+
+def test_a_group_that_holds_itself_is_not_walked_for_ever(tmp_path):
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file.create_group("inner")["outer"] = file["/"]
+    with pytest.raises(ValueError, match=r"a.nc: cannot be read as a NetCDF file \(.* under two names\)"):
+        rasters.read(tmp_path / "a.nc")
+
+
 def test_a_folder_that_is_no_store_is_never_replaced(tmp_path):
     (tmp_path / "mine.zarr").mkdir()
     (tmp_path / "mine.zarr" / "diary.txt").write_text("dear diary")

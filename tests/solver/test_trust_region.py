@@ -147,6 +147,28 @@ def test_the_callback_sees_every_iteration_and_can_stop():
     assert len(state.trace) == state.n_iter + 1
 
 
+@STEPS
+def test_a_long_iteration_is_shown_and_can_be_stopped(step, monkeypatch):
+    monkeypatch.setattr("fastccpd.solver.trust_region._PULSE", 0.0)
+    shown = []
+
+    def pulse(state):
+        shown.append(state.n_iter)
+        return state.n_iter == 2
+
+    state = minimize(rosenbrock(), np.array([-1.2, 1.0]), Options(step=step), pulse=pulse)
+    assert state.status is Status.CALLBACK
+    assert state.n_iter == 2 == shown[-1]
+    assert sorted(set(shown)) == [0, 1, 2]
+    whole = minimize(rosenbrock(), np.array([-1.2, 1.0]), Options(step=step, max_iter=2))
+    assert state.x.tobytes() == whole.x.tobytes()
+    assert len(state.trace) == 3
+    state = minimize(
+        rosenbrock(), np.array([-1.2, 1.0]), Options(step=step, max_seconds=1e-9), callback=lambda _: False
+    )
+    assert state.status is Status.TIME_LIMIT
+
+
 def test_limits_are_statuses():
     start = np.array([-1.2, 1.0])
     assert minimize(rosenbrock(), start, Options(max_iter=2)).status is Status.MAX_ITERATIONS

@@ -12,6 +12,7 @@ import pytest
 from tiled_scenes import small_pair
 
 from fastccpd.tiles import fuse_tiles, run
+from fastccpd.tiles.state import discard
 
 HOW = {"tile": 32, "method": "tv-maps"}
 
@@ -115,6 +116,12 @@ def test_damaged_files_are_made_anew_or_refused(finished, unbroken):
     (finished / "first.npz").write_bytes(b"PK")
     with resumed(finished) as fused:
         assert fused.sri.tobytes() == unbroken
+    plan = (finished / "plan.json").read_text()
+    for damaged in ("{", "[]", '{"tile": 1e999}', plan.replace('"core": [0,', '"core": [1,', 1)):
+        (finished / "plan.json").write_text(damaged)
+        with pytest.raises(ValueError, match="plan.*; remove the folder to begin anew"):
+            resumed(finished)
+    (finished / "plan.json").write_text(plan)
     (finished / "state.json").write_text("{")
     with pytest.raises(ValueError, match=r"state.json: is damaged .*; remove the folder to begin anew"):
         resumed(finished)
@@ -149,6 +156,17 @@ def test_a_run_that_is_there_is_not_overwritten_unasked(finished, tmp_path):
     with pytest.raises(FileExistsError, match="exists and holds something else; another folder is needed"):
         resumed(other)
     assert (other / "thesis.txt").read_text() == "mine"
+
+
+def test_what_others_keep_in_the_folder_of_a_run_stays(finished):
+    (finished / "thesis.txt").write_text("mine")
+    with resumed(finished) as fused:
+        with pytest.raises(BlockingIOError, match="another process works here"):
+            discard(finished)
+        fused.temporary = True
+    assert [path.name for path in finished.iterdir()] == ["thesis.txt"]
+    discard(finished)
+    assert (finished / "thesis.txt").read_text() == "mine"
 
 
 def test_two_runs_in_one_folder_are_refused(finished):
