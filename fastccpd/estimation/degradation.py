@@ -77,7 +77,7 @@ def estimate_degradation(
     shift: Sequence[float] | None = None,
     profile: bool = False,
     operators: tuple[Matrix, Matrix] | None = None,
-    offset: bool = False,
+    offset: bool | None = None,
     wavelengths: ArrayLike | None = None,
     overlap: ArrayLike | None = None,
     boundary: str | None = None,

@@ -69,7 +69,7 @@ _WINDOW = 160
 _FEWEST = 25
 
 _ADVICE = {
-    "scale": "give both images the same units (--msi-scale, --msi-offset, --hsi-scale, --hsi-offset)",
+    "scale": "give both images the same units (--msi-scale, --msi-offset, --hsi-scale, --hsi-offset; --match-values)",
     "shift": "let the shift be measured (--psf auto), or align the images",
     "blur": "let the width be measured (--psf auto), or give it (--psf gaussian,sigma=…)",
     "mask": "mask what only one image shows, such as clouds (--msi-mask, --hsi-mask)",

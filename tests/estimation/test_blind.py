@@ -80,6 +80,17 @@ def test_fuse_estimates_the_operators_that_nobody_gives():
     assert blind.provenance["estimated"]["sigma"]
 
 
+def test_an_offset_is_not_hidden_in_an_estimated_response():
+    hsi, msi = pair(35.0)
+    assert not estimate_degradation(hsi, msi, RATIO).response.offsets.any()
+    found = estimate_degradation(hsi, msi + 0.3, RATIO)
+    np.testing.assert_allclose(found.response.offsets, 0.3, atol=0.1)
+    verdict = verdict_of(Problem(hsi, msi + 0.3, found.degradation))
+    assert verdict.disagrees
+    assert verdict.cause == "scale"
+    assert not estimate_degradation(hsi, msi + 0.3, RATIO, offset=False).response.offsets.any()
+
+
 def test_images_too_small_to_tell_are_refused_in_one_sentence():
     with pytest.raises(ValueError, match="pixels lie inside and have data in both images; at least 25 are needed"):
         estimate_degradation(np.ones((3, 3, 8)), np.ones((12, 12, 2)), 4)
