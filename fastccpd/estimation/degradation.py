@@ -130,7 +130,7 @@ def estimate_degradation(
             wavelengths=wavelengths,
             overlap=overlap,
             offset=offset,
-            hsi_valid=hsi_valid,
+            hsi_valid=evidence.valid_hsi,
             msi_valid=msi_valid,
             noise=noise,
         )

@@ -219,6 +219,8 @@ def response_of(
                 whole = gram[parts] + variance * smooth[parts]
                 whole[np.diag_indices_from(whole)] += 1e-9 * np.trace(whole) / len(whole)
                 found = _nonnegative(whole, crossed[allowed[m], m])
+                if not found.any():  # nothing explains this band, which its residual then says
+                    found = np.full(len(found), gain / len(found))
                 rows[m, allowed[m]] = found
                 squares = seen[:, m] @ seen[:, m] - 2.0 * crossed[:, m] @ rows[m] + rows[m] @ second @ rows[m]
                 variance = max(float(squares) / n, 1e-6 * variance)

@@ -104,6 +104,33 @@ def clouded(msi):
     return cloudy
 
 
+@pytest.mark.parametrize("where", ["hsi", "msi"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_cloud_in_one_image_has_no_say_in_what_is_estimated(where, known):
+    hsi, msi = pair(shift=(0.7, -1.1))
+    if where == "msi":
+        msi = clouded(msi)
+    else:
+        hsi[4:13, 5:14] = 1.5 * hsi.max()
+    found = estimate_degradation(hsi, msi, RATIO, PM=landsat(SHAPE[2]) if known else None)
+    np.testing.assert_allclose(found.blur.sigma, 1.7, rtol=0.1)
+    np.testing.assert_allclose(found.blur.shift, (0.7, -1.1), atol=0.25)
+    assert 0.1 < found.blur.left_out < 0.6
+    assert "of the picture, which is unlike in the two images" in str(found.blur)
+    assert verdict_of(Problem(hsi, msi, found.degradation)).cause == "mask"
+
+
+def test_pairs_without_a_cloud_are_compared_everywhere():
+    for snr in (15.0, 30.0, 50.0):
+        assert estimate_blur(*pair(snr, shift=(2.0, 1.0)), RATIO).left_out == 0.0
+
+
+def test_a_shift_is_not_sought_beyond_what_a_blur_may_have():
+    hsi, msi = pair()
+    found = estimate_degradation(hsi, msi[::-1, ::-1].copy(), RATIO)  # nothing in common
+    assert np.abs(found.blur.shift).max() <= 3.5 * RATIO
+
+
 @pytest.mark.parametrize(
     ("cause", "spoil"),
     [
