@@ -206,7 +206,7 @@ def evidence_of(
     if len(evidence.pixels) < _FEWEST:
         raise ValueError(
             f"hsi: {len(evidence.pixels)} of its pixels lie inside and have data in both images; at least {_FEWEST} "
-            "are needed to estimate a blur"
+            "are needed to estimate a blur; give it, or images that share more ground"
         )
     with one_blas_thread():
         evidence.leave_out_patch()

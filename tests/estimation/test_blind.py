@@ -67,6 +67,14 @@ def test_the_response_explains_the_scene_with_gain_and_offset():
     assert found.PM.min() >= 0.0
 
 
+def test_a_band_that_nothing_explains_has_a_row_and_a_residual_that_says_so():
+    hsi, msi = degrade(SCENE, operators())
+    msi[:, :, 2] = msi.max() - 1.5 * msi[:, :, 2]
+    found = estimate_response(hsi, msi - msi.mean(), operators().P1, operators().P2, offset=False)
+    assert (found.gains > 0.0).all()
+    assert found.residual[2] > 10.0 * found.expected[2]
+
+
 def test_a_fusion_with_an_estimated_blur_is_as_good_as_with_the_true_one():
     hsi, msi = pair(shift=(0.6, -0.4))
     found = estimate_degradation(hsi, msi, RATIO, PM=landsat(SHAPE[2])).degradation
