@@ -45,11 +45,17 @@ def asks_for_tiles(options):
 
 def fits_whole(options, settings):
     """Whether a scene fits into memory; what cannot be read fits, and is refused by whoever reads it."""
+    method = methods.make(options.method, settings)
+    # With all of its bands most scenes fit; only where they do not, pixels are read to tell which bands are good.
+    return any(_fits(options, method, scan) for scan in (False, True))
+
+
+def _fits(options, method, scan):
     try:
-        pair = open_pair(options.hsi, options.msi, preparation_of(options), Remarks(_Nobody()))
+        pair = open_pair(options.hsi, options.msi, preparation_of(options), Remarks(_Nobody()), scan=scan)
     except (ValueError, TypeError, OSError, ImportError):
         return True
-    return not needs_tiles(pair, methods.make(options.method, settings), options.dtype)
+    return not needs_tiles(pair, method, options.dtype)
 
 
 class _Nobody:

@@ -49,6 +49,8 @@ class BlurEstimate:
         Pixels of the HSI that were compared.
     profile : ((taps, first), (taps, first)) or None
         A free profile for rows and for columns: its taps, and the MSI pixel of the first tap of HSI pixel 0.
+    left_out : float
+        The part of the picture that was not compared, because it is unlike in the two images, such as a cloud.
     """
 
     ratio: int
@@ -62,6 +64,7 @@ class BlurEstimate:
     misfit: float
     count: int
     profile: tuple | None = None
+    left_out: float = 0.0
 
     @property
     def fits(self) -> bool:
@@ -101,6 +104,8 @@ class BlurEstimate:
             f"{what} of σ {rows:.2f} ± {by_rows:.2f} by {columns:.2f} ± {by_columns:.2f} MSI pixels, its centre "
             f"{down:+.2f} ± {by_down:.2f} down and {right:+.2f} ± {by_right:.2f} right of the middle"
         ).replace("-", "−")
+        if self.left_out:
+            text += f", without {self.left_out:.0%} of the picture, which is unlike in the two images"
         return text if self.fits else f"{text}; {self._other_shape()}"
 
     def _other_shape(self):
@@ -201,8 +206,10 @@ def evidence_of(
     if len(evidence.pixels) < _FEWEST:
         raise ValueError(
             f"hsi: {len(evidence.pixels)} of its pixels lie inside and have data in both images; at least {_FEWEST} "
-            "are needed to estimate a blur"
+            "are needed to estimate a blur; give it, or images that share more ground"
         )
+    with one_blas_thread():
+        evidence.leave_out_patch()
     return evidence
 
 
@@ -244,6 +251,7 @@ def blur_of(
         chi2=fit.chi2,
         misfit=float(np.mean(fit.misfit)),
         count=fit.count,
+        left_out=float(evidence.left_out.mean()),
     )
     if profile:
         with one_blas_thread():

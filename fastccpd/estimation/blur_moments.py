@@ -13,10 +13,14 @@ import numpy as np
 from ..model.types import Array, Mask
 from .blurred import DERIVATIVES, OTHER_SHAPES, SEEN, Blurred, Gaussian, complete_pixels, inside
 from .noise import of_few_bands, of_many_bands
+from .patches import patch_of_any_response
 from .place_search import whole_shift
 
 # More pixels of the HSI than this say nothing new of a few numbers: of larger images every second row is looked at, …
 _ENOUGH = 40_000
+
+# Directions of the HSI count as signals above so many times the largest that noise would have.
+_STANDS_OUT = 1.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +108,46 @@ class BlurEvidence:
         self.msi, self._msi_valid = np.ascontiguousarray(msi, dtype=np.float64), msi_valid
         found = (of_many_bands(hsi, hsi_valid), of_few_bands(msi, msi_valid)) if noise is None else noise
         self.sigma_hsi, self.sigma_msi = (np.asarray(sigma, dtype=np.float64) for sigma in found)
+        self.left_out = np.zeros(hsi.shape[:2], bool)
         self.choose(self.centred(0.5))
+
+    def leave_out_patch(self) -> None:
+        """Compare no longer where no response makes of the HSI what the MSI shows, such as under a cloud."""
+        from scipy.ndimage import binary_dilation
+
+        white = (self.pixels - self.pixels.mean(axis=0)) / self.sigma_hsi[self.hsi_bands]
+        n = len(white)
+        values, vectors = np.linalg.eigh(white.T @ white)
+        signals = np.flatnonzero(values > _STANDS_OUT * (np.sqrt(n) + np.sqrt(len(values))) ** 2)[-(n // 10) :]
+        gaussian = self.centred(0.5)
+        seen = self.seen(gaussian)[0][self.chosen][:, self.msi_bands]
+        share = Blurred(self.msi.shape[:2], self.ratio, self.places, gaussian).shares(SEEN)[0, 0]
+        noise = share * self.sigma_msi[self.msi_bands] ** 2
+        found = white @ (vectors[:, signals] / np.sqrt(values[signals]))
+        size = np.sqrt(np.maximum(np.mean(self.pixels**2, axis=0), np.finfo(float).tiny))
+        patch = patch_of_any_response(found, np.mean(self.pixels / size, axis=1), seen, self.chosen, noise)
+        if patch is None:
+            return
+        self.left_out[np.ix_(*self.places)] = patch.where
+        # With a border, for the blur reaches into a patch; of wide images not every row was looked at.
+        border = 2 * max(1, int(np.diff(self.places[0]).max(initial=1))) + 1
+        self.left_out = binary_dilation(self.left_out, np.ones((border, border)))
+        self.choose(gaussian)
+
+    @property
+    def valid_hsi(self) -> Mask:
+        """Where the HSI has data that are compared, (rows, columns, bands)."""
+        valid = np.repeat(~self.left_out[:, :, None], self.hsi.shape[2], axis=2)
+        return valid if self._hsi_valid is None else valid & self._hsi_valid
 
     def whole_shift(self) -> tuple[int, int] | None:
         """The whole shift, in MSI pixels, from which to look for the right one; None where none stands out."""
         hsi = np.where(self.hsi_bands, self.hsi / self.sigma_hsi, 0.0) if self.hsi_bands.any() else self.hsi
         complete = missing = None
+        if self._hsi_valid is not None or self.left_out.any():
+            complete = ~self.left_out
         if self._hsi_valid is not None:
-            complete = np.asarray(self._hsi_valid[:, :, self.hsi_bands].all(axis=2))
+            complete = complete & np.asarray(self._hsi_valid[:, :, self.hsi_bands].all(axis=2))
         if self._msi_valid is not None:
             missing = ~np.asarray(self._msi_valid[:, :, self.msi_bands].all(axis=2))
         return whole_shift(hsi, self.msi[:, :, self.msi_bands], self.ratio, complete, missing)
@@ -127,6 +163,7 @@ class BlurEvidence:
         rows, columns = (inside(fine[n], d, coarse[n], gaussian.sigma[n], gaussian.phase[n]) for n in (0, 1))
         self.places = rows[:: -(-len(rows) * len(columns) // _ENOUGH)], columns
         self.chosen = complete_pixels(self._hsi_valid, self._msi_valid, d, self.places, gaussian)
+        self.chosen &= ~self.left_out[np.ix_(*self.places)]
         pixels = np.asarray(self.hsi[np.ix_(*self.places)][self.chosen], dtype=np.float64)
         self.all_pixels, self.pixels = pixels, pixels[:, self.hsi_bands]
         self._second = self.pixels.T @ self.pixels

@@ -77,7 +77,7 @@ def estimate_degradation(
     shift: Sequence[float] | None = None,
     profile: bool = False,
     operators: tuple[Matrix, Matrix] | None = None,
-    offset: bool = False,
+    offset: bool | None = None,
     wavelengths: ArrayLike | None = None,
     overlap: ArrayLike | None = None,
     boundary: str | None = None,
@@ -130,7 +130,7 @@ def estimate_degradation(
             wavelengths=wavelengths,
             overlap=overlap,
             offset=offset,
-            hsi_valid=hsi_valid,
+            hsi_valid=evidence.valid_hsi,
             msi_valid=msi_valid,
             noise=noise,
         )

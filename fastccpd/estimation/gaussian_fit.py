@@ -31,6 +31,7 @@ import numpy as np
 from ..model.types import Array
 from .blur_moments import BlurEvidence, BlurMoments
 from .blurred import Gaussian
+from .place_search import FURTHEST
 
 # The prior: the usual width in HSI pixels, and standard deviations of its logarithm and of the place in HSI pixels.
 _USUAL, _WIDTHS, _PLACES = 0.4247, 0.5, 0.5
@@ -40,6 +41,9 @@ _LEAST, _MOST, _BEGIN = 0.1, 2.0, (0.3, 0.45, 0.7)
 
 # The longest step, of log σ and in HSI pixels; the one at which it ends; the most of them.
 _LONGEST, _FINE, _MOST_STEPS = 0.5, 1e-3, 15
+
+# The furthest place, in HSI pixels from the middle: half a pixel beyond the search for one.
+_FURTHEST = FURTHEST + 0.5
 
 # Estimates of a variance that are so many deviations apart contradict each other.
 _CONTRADICTION = 2.5
@@ -195,8 +199,10 @@ class GaussianFitter:
 
     def _within(self, parameters):
         low, high = (np.log(width * self._ratio) for width in (_LEAST, _MOST))
-        parameters[:2] = np.where(self._free[:2], np.clip(parameters[:2], low, high), parameters[:2])
-        return parameters
+        middle, far = (self._ratio - 1) / 2, _FURTHEST * self._ratio
+        places = np.clip(parameters[2:], middle - far, middle + far)
+        within = np.concatenate([np.clip(parameters[:2], low, high), places])
+        return np.where(self._free, within, parameters)
 
     def _cost(self, parameters, look, weights):
         return 0.5 * weights @ look.squares + 0.5 * self._precision @ (parameters - self._usual) ** 2

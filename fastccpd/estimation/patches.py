@@ -3,6 +3,9 @@
 The blurred MSI and the HSI through the response are compared at every pixel of the HSI, which takes one pass over both
 images, however wide they are. Pixels that differ many times as much as the median pixel are unlike the rest; they are
 a patch if most of them have neighbours that are.
+
+Where the operators are what is sought, `patch_of_any_response` compares either image with whatever the other explains
+of it at most pixels: a regression that every pixel enters by one over what it leaves, so that a cloud has no say.
 """
 
 from dataclasses import dataclass
@@ -14,6 +17,13 @@ from ..model.types import Array, Mask
 
 # Pixels so far, in medians of r², from the rest are unlike it; a patch is less than this part of the picture.
 _UNLIKE, _MOST = 25.0, 0.45
+
+# Without operators a patch is believed that is at least this part of the picture, leaves so many times the rest, and
+# has this part of the image's energy, which would cost 3 dB: beside dark ground everything is unlike.
+_LEAST, _WORTH, _PLAIN = 0.02, 2.0, 0.03
+
+# Rounds of a regression that settles which pixels it explains.
+_ROUNDS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +84,47 @@ def patch_of(left: Array, chosen: Mask, noise: float) -> Patch | None:
     if not _is_patch(where):
         return None
     return Patch(where, float(unlike.mean()), float(np.mean(left)), float(np.mean(left[~unlike])))
+
+
+def patch_of_any_response(signals: Array, brightness: Array, seen: Array, chosen: Mask, noise: Array) -> Patch | None:
+    """The patch of which no response makes what the rest of the picture is.
+
+    Parameters
+    ----------
+    signals : (n, signals) array
+        The pixels of the HSI in the directions that stand out of its noise.
+    brightness : (n,) array
+        Their mean over the bands: that much of them few bands explain.
+    seen : (n, MSI bands) array
+        What the blurred MSI shows there.
+    chosen : (rows, columns) bool array
+        Of n pixels.
+    noise : (MSI bands,) array
+        The variance that noise alone would leave.
+    """
+    unit = np.sqrt(np.maximum(np.mean(seen**2, axis=0), np.finfo(float).tiny))
+    bright = brightness[:, None] / max(float(np.sqrt(np.mean(brightness**2))), np.finfo(float).tiny)
+    left = _left_by_most(signals, seen / unit), _left_by_most(seen / unit, bright)
+    least = float(np.mean(noise / unit**2)), np.finfo(float).tiny
+    found = [patch_of(each, chosen, floor) for each, floor in zip(left, least)]
+    found = [patch for patch in found if patch is not None and _is_plain(patch)]
+    return min(found, key=lambda patch: patch.rest / patch.before, default=None)
+
+
+def _left_by_most(design, wanted):
+    """The mean square that a regression leaves at each pixel, to which those that leave much have little to say."""
+    design = np.concatenate([design, np.ones((len(design), 1))], axis=1)
+    weights = np.ones(len(design))
+    for _ in range(_ROUNDS):
+        weighed = design * weights[:, None]
+        solution = np.linalg.lstsq(weighed.T @ design, weighed.T @ wanted, rcond=None)[0]
+        left = np.mean((wanted - design @ solution) ** 2, axis=1)
+        weights = 1.0 / (max(float(np.median(left)), np.finfo(float).tiny) + left)
+    return left
+
+
+def _is_plain(patch):
+    return patch.part >= _LEAST and patch.before > max(_WORTH * patch.rest, _PLAIN)
 
 
 def _is_patch(where):

@@ -59,6 +59,9 @@ _FURTHEST = FURTHEST + 0.5
 # A cause must explain this part of the misfit; a simpler one is preferred that explains so little less.
 _EXPLAINS, _NEARLY = 0.6, 0.2
 
+# A scale that leaves more than a patch does by this factor is none.
+_FEIGNED = 0.1
+
 # Misfit within so much of the noise's variance, beyond chance, is noise: its estimates are no better.
 _GRANTED = 0.5
 
@@ -69,7 +72,7 @@ _WINDOW = 160
 _FEWEST = 25
 
 _ADVICE = {
-    "scale": "give both images the same units (--msi-scale, --msi-offset, --hsi-scale, --hsi-offset)",
+    "scale": "give both images the same units (--msi-scale, --msi-offset, --hsi-scale, --hsi-offset; --match-values)",
     "shift": "let the shift be measured (--psf auto), or align the images",
     "blur": "let the width be measured (--psf auto), or give it (--psf gaussian,sigma=…)",
     "mask": "mask what only one image shows, such as clouds (--msi-mask, --hsi-mask)",
@@ -241,6 +244,7 @@ class _Pair:
         causes += self.by_gaussian(before, is_noise)
         if not is_noise:
             causes += [self.by_mask(noise), self.by_response()]
+            causes = _without_accident(causes)
         # Less than noise is left by chance, or because noise was fitted too.
         causes = [replace(cause, after=max(cause.after, noise)) for cause in causes if cause is not None]
         causes = [cause for cause in causes if np.isfinite(cause.after)]
@@ -338,6 +342,14 @@ class _Pair:
         about = self.seen - self.seen.mean(axis=0)
         left = self.energy(about - U @ (U.T @ about)) * n / max(n - U.shape[1] - 1, 1)
         return _Cause("response", left, "the response is not that of the MSI")
+
+
+def _without_accident(causes):
+    """Causes without a scale that a cloud in the HSI feigns: one that a patch left out makes much better."""
+    by_name = {cause.name: cause for cause in causes if cause is not None}
+    scale, mask = by_name.get("scale"), by_name.get("mask")
+    feigned = scale is not None and mask is not None and mask.after < _FEIGNED * scale.after
+    return [cause for cause in causes if not (feigned and cause is scale)]
 
 
 def _comparable(problem):

@@ -1,6 +1,7 @@
 """The operators of a pair: those that are given, and by --psf auto and --srf auto those that the two images show."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -221,7 +222,7 @@ def aligned(
         remarks.note(f"the images are {why} to measure a shift between them")
     if shift is not None and align and shift.is_certain:
         say = remarks.warn if shift.matters else remarks.note
-        say(f"{shift}; the blur is moved by that, --no-align leaves it")
+        say(f"{replace(shift, phase=None)}; the blur is moved by that, --no-align leaves it")
         return operators.moved(blur, (shift.rows, shift.columns), method.needs_periodic_blur), shift
     if shift is not None and not shift.matters:
         remarks.note(str(shift))

@@ -377,7 +377,8 @@ def _levels(pair, degradation, apply, remarks):
         cube = (pair.msi.cube - levels.offset) / levels.scale
         return levels, replace(pair, msi=replace(pair.msi, cube=cube, nodata=None))
     if levels.agree:
-        remarks.note(str(levels))
+        plain = np.allclose(degradation.PM.sum(axis=1), 1.0, atol=0.1)
+        remarks.note(str(levels) if plain else f"{levels}, beside the gains of the response")
     else:
         remarks.warn(
             f"{levels}; if both are meant to be in the same units, say --msi-scale and --msi-offset, or --match-values "

@@ -144,10 +144,11 @@ def _on_msi(hsi, msi, ratio, bbox, window):
     found = _whole_ratio(hsi, msi, there)
     if found is None:
         wide = steps(there, np.array(hsi.shape[:2]) / 2)
-        raise ValueError(
-            f"--grid: got msi, but by georeferencing HSI pixels are {_sizes(wide)} MSI pixels; a whole number is "
-            "needed for both, or --grid hsi, which warps the MSI"
-        )
+        turned = np.abs(wide - np.diag(np.linalg.norm(wide, axis=0))).max() > SAME
+        fault = f"HSI pixels are {_sizes(wide)} MSI pixels; a whole number is needed for both"
+        if turned:
+            fault = "the HSI is turned or mirrored against the MSI; grids that run the same way are needed"
+        raise ValueError(f"--grid: got msi, but by georeferencing {fault}, or --grid hsi, which warps the MSI")
     _check_ratio(ratio, float(found))
     offset = there(np.zeros((1, 2)))[0]
     # The MSI's first pixel under an HSI pixel is the nearest one; all that belong to it must be there.

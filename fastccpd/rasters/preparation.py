@@ -124,7 +124,9 @@ class OpenPair:
         return Pair(images[0], images[1], self.placement.grids, *bands, masks[0], masks[1], **described)
 
 
-def open_pair(hsi: types.Path, msi: types.Path, wanted: Preparation, remarks: Remarks) -> OpenPair:
+def open_pair(
+    hsi: types.Path, msi: types.Path, wanted: Preparation, remarks: Remarks, *, scan: bool = True
+) -> OpenPair:
     """Look at two files, and say how they are made ready.
 
     Parameters
@@ -133,6 +135,8 @@ def open_pair(hsi: types.Path, msi: types.Path, wanted: Preparation, remarks: Re
     wanted : Preparation
     remarks : Remarks
         Gets what was found or assumed.
+    scan : bool
+        False reads no pixel, and takes all bands for good ones.
 
     Returns
     -------
@@ -156,6 +160,8 @@ def open_pair(hsi: types.Path, msi: types.Path, wanted: Preparation, remarks: Re
     for note in where.grids.notes:
         remarks.warn(note)
     images = {name: _image(name, file, getattr(where, name), wanted, remarks) for name, file in files.items()}
+    if not scan:
+        return OpenPair(images["hsi"], images["msi"], where)
     images["hsi"] = images["hsi"].with_bands(_good("hsi", images["hsi"], wanted.keep_bands, remarks))
     images["msi"] = images["msi"].with_bands(_good("msi", images["msi"], None, remarks))
     images["msi"] = images["msi"].with_bands(_covered(images["msi"], images["hsi"], remarks))

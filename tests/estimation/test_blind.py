@@ -67,6 +67,14 @@ def test_the_response_explains_the_scene_with_gain_and_offset():
     assert found.PM.min() >= 0.0
 
 
+def test_a_band_that_nothing_explains_has_a_row_and_a_residual_that_says_so():
+    hsi, msi = degrade(SCENE, operators())
+    msi[:, :, 2] = msi.max() - 1.5 * msi[:, :, 2]
+    found = estimate_response(hsi, msi - msi.mean(), operators().P1, operators().P2, offset=False)
+    assert (found.gains > 0.0).all()
+    assert found.residual[2] > 10.0 * found.expected[2]
+
+
 def test_a_fusion_with_an_estimated_blur_is_as_good_as_with_the_true_one():
     hsi, msi = pair(shift=(0.6, -0.4))
     found = estimate_degradation(hsi, msi, RATIO, PM=landsat(SHAPE[2])).degradation
@@ -80,6 +88,17 @@ def test_fuse_estimates_the_operators_that_nobody_gives():
     assert blind.provenance["estimated"]["sigma"]
 
 
+def test_an_offset_is_not_hidden_in_an_estimated_response():
+    hsi, msi = pair(35.0)
+    assert not estimate_degradation(hsi, msi, RATIO).response.offsets.any()
+    found = estimate_degradation(hsi, msi + 0.3, RATIO)
+    np.testing.assert_allclose(found.response.offsets, 0.3, atol=0.1)
+    verdict = verdict_of(Problem(hsi, msi + 0.3, found.degradation))
+    assert verdict.disagrees
+    assert verdict.cause == "scale"
+    assert not estimate_degradation(hsi, msi + 0.3, RATIO, offset=False).response.offsets.any()
+
+
 def test_images_too_small_to_tell_are_refused_in_one_sentence():
     with pytest.raises(ValueError, match="pixels lie inside and have data in both images; at least 25 are needed"):
         estimate_degradation(np.ones((3, 3, 8)), np.ones((12, 12, 2)), 4)
@@ -91,6 +110,33 @@ def clouded(msi):
     cloudy = msi.copy()
     cloudy[20:60, 20:58] = 0.1 * cloudy[20:60, 20:58] + 1.2 * msi.max()
     return cloudy
+
+
+@pytest.mark.parametrize("where", ["hsi", "msi"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_cloud_in_one_image_has_no_say_in_what_is_estimated(where, known):
+    hsi, msi = pair(shift=(0.7, -1.1))
+    if where == "msi":
+        msi = clouded(msi)
+    else:
+        hsi[4:13, 5:14] = 1.5 * hsi.max()
+    found = estimate_degradation(hsi, msi, RATIO, PM=landsat(SHAPE[2]) if known else None)
+    np.testing.assert_allclose(found.blur.sigma, 1.7, rtol=0.1)
+    np.testing.assert_allclose(found.blur.shift, (0.7, -1.1), atol=0.25)
+    assert 0.1 < found.blur.left_out < 0.6
+    assert "of the picture, which is unlike in the two images" in str(found.blur)
+    assert verdict_of(Problem(hsi, msi, found.degradation)).cause == "mask"
+
+
+def test_pairs_without_a_cloud_are_compared_everywhere():
+    for snr in (15.0, 30.0, 50.0):
+        assert estimate_blur(*pair(snr, shift=(2.0, 1.0)), RATIO).left_out == 0.0
+
+
+def test_a_shift_is_not_sought_beyond_what_a_blur_may_have():
+    hsi, msi = pair()
+    found = estimate_degradation(hsi, msi[::-1, ::-1].copy(), RATIO)  # nothing in common
+    assert np.abs(found.blur.shift).max() <= 3.5 * RATIO
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from field_files import UTM_32, UTM_33, centres, grid
+from field_files import CORNER, UTM_32, UTM_33, centres, grid
 
 from fastccpd.rasters import Georeference, Header, placement
 from fastccpd.rasters.mapping import mapping
@@ -75,6 +75,9 @@ def test_the_grid_of_the_msi_keeps_its_pixels_and_leaves_the_rest_to_the_blur():
         placed(fine=grid(10.0, crs=UTM_32), msi=(60, 60, 3), grid="msi")
     with pytest.raises(ValueError, match="HSI pixels are 3.75 by 3.75 MSI pixels; a whole number is needed"):
         placed(fine=grid(8.0), msi=(60, 60, 3), grid="msi")
+    south_up = Georeference(UTM_33, (10.0, 0.0, CORNER[0], 0.0, 10.0, CORNER[1] - 210.0))
+    with pytest.raises(ValueError, match="the HSI is turned or mirrored against the MSI; .* or --grid hsi"):
+        placed(fine=south_up, grid="msi")
 
 
 def test_the_grid_of_a_file_is_that_of_the_result():
