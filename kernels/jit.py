@@ -12,6 +12,7 @@ partial sums, so both twins give the same bytes for any thread count.
 Numba's on-disk cache does not tell twins apart: each gets a code name of its own (`disk_cache.py` has its other traps).
 """
 
+import math
 import os
 import threading
 import time
@@ -43,7 +44,10 @@ _LAUNCHES_WORTH = 4
 
 # A launch that takes so many times as long as the serial twin, and this many seconds more, waits for a core that other
 # processes use: milliseconds, every time. Kernels then run serially for a while, the longer the more often it happens.
+# What the serial twin takes is known from such a while, for work of about the same size: work that is larger than the
+# caches may be ten times slower. Before, it is taken to be as slow as a kernel can be that only reads and writes.
 _LATE_TIMES, _LATE_SECONDS = 4, 1e-4
+_SLOWEST_FLOPS_PER_SECOND = 2e9
 _SHORTEST_REST, _LONGEST_REST = 0.01, 1.0
 
 # FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
@@ -99,7 +103,7 @@ class Kernel:
         self.launcher = None
         if self.shares_work:
             self.launcher = _compile(launcher_of(function, self.code), "parallel", uses_tiles)
-        self.was_launched, self.pace = False, None
+        self.was_launched, self.paces = False, {}
         KERNELS.append(self)
 
     def serial(self, *args):
@@ -133,13 +137,13 @@ class Kernel:
         _launch.count += self.shares_work
 
     def _run_timed(self, args, work):
-        rests, started = _launch.rests(), time.perf_counter()
+        rests, started, size = _launch.rests(), time.perf_counter(), math.frexp(work)[1]
         (self.serial if rests else self._run_parallel)(*args)
         seconds = time.perf_counter() - started
         if rests:
-            self.pace = min(self.pace or np.inf, seconds / work)
+            self.paces[size] = min(self.paces.get(size, np.inf), seconds / work)
         elif self.was_launched:  # the first launch loads the code
-            _launch.judge(seconds, work * (self.pace or 1.0 / _SERIAL_FLOPS_PER_SECOND))
+            _launch.judge(seconds, work * self.paces.get(size, 1.0 / _SLOWEST_FLOPS_PER_SECOND))
         else:
             self.was_launched = True
 

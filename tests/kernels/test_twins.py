@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import numba
 import numpy as np
@@ -147,6 +148,24 @@ def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypa
     launch.resting_until = 0.0
     assert call() == "parallel"
     assert launch.rest < 2 * rest
+
+
+@JIT_ON
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
+def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(monkeypatch):
+    launch = jit._Launch()
+    launch.seconds, launch.resting_until = 0.0, np.inf
+    monkeypatch.setattr(jit, "_launch", launch)
+    kernel = jit.Kernel.__new__(jit.Kernel)
+    kernel.shares_work, kernel.was_launched, kernel.paces = True, True, {}
+    kernel.serial = lambda: None
+    kernel.parallel = lambda: time.sleep(0.02)
+    kernel(work=5e6)
+    launch.resting_until = 0.0
+    kernel(work=5e8)
+    assert not launch.rests()
+    kernel(work=5e6)
+    assert launch.rests()
 
 
 @JIT_ON
