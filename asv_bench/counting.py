@@ -100,12 +100,13 @@ def count(kernel, args, rank):
 
 @cache
 def _parameters(kernel):
-    return tuple(inspect.signature(_function(kernel)).parameters)
+    """Those that callers give: the team is the kernel's own affair."""
+    return tuple(inspect.signature(_function(kernel)).parameters)[kernel.shares_work :]
 
 
 def _function(kernel):
     """The Python function; with the JIT off it is the kernel's own."""
-    return getattr(kernel.serial, "py_func", kernel.serial)
+    return getattr(kernel.code, "py_func", kernel.code)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from numba import types
 from numba.core import cgutils
 from numpy.typing import DTypeLike
 
-from .jit import before_first_use, callback, device, intrinsic
+from .jit import before_first_use, callback, intrinsic
 
 
 def _cpu_has(feature):
@@ -215,38 +215,23 @@ def _cover(lanes, transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, o
         m += groups * height
 
 
-_cover_compiled = device(_cover)
-
-
-def _cover_double(transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total):
-    _cover_compiled(
-        VECTOR_BYTES // 8, transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total
-    )
-
-
-def _cover_single(transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total):
-    _cover_compiled(
-        VECTOR_BYTES // 4, transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total
-    )
-
-
-def _publish(name, source, element, target):
+def _publish(name, element, target):
     """Compile the tiles for one pair of dtypes and publish them under the name that `panel` calls.
 
     Compiled into every kernel they would cost it two to ten seconds; as an external function they cost nothing.
     """
     n, x, out = types.intp, types.CPointer(element), types.CPointer(target)
-    signature = types.void(types.boolean, n, n, x, n, x, n, n, n, x, out, n, x, n, out)
-    llvm.add_symbol(f"fastccpd_panel_{name}", callback(source, name, signature).address)
+    signature = types.void(n, types.boolean, n, n, x, n, x, n, n, n, x, out, n, x, n, out)
+    llvm.add_symbol(f"fastccpd_panel_{name}", callback(_cover, name, signature).address)
 
 
 def _publish_double():
-    _publish("double_double", _cover_double, types.float64, types.float64)
+    _publish("double_double", types.float64, types.float64)
 
 
 def _publish_single():
-    _publish("float_float", _cover_single, types.float32, types.float32)
-    _publish("float_double", _cover_single, types.float32, types.float64)
+    _publish("float_float", types.float32, types.float32)
+    _publish("float_double", types.float32, types.float64)
 
 
 @intrinsic
@@ -266,7 +251,8 @@ def _compiled_panel(context, y, transposed, c, epilogue, a, out, d, total):
         rows = b.select(args[1], y_columns, y_rows)
         # A C boolean travels as a byte.
         transposed = b.zext(args[1], ir.IntType(8))
-        operands = [transposed, rows, width, y, y_columns, c, width, depth, args[3], a, out, ldo, d, ldd, total]
+        lanes = ir.Constant(rows.type, VECTOR_BYTES * 8 // y_type.dtype.bitwidth)
+        operands = [lanes, transposed, rows, width, y, y_columns, c, width, depth, args[3], a, out, ldo, d, ldd, total]
         kind = ir.FunctionType(ir.VoidType(), [operand.type for operand in operands])
         function = cgutils.get_or_insert_function(b.module, kind, f"fastccpd_panel_{element}_{out_element}")
         b.call(function, operands)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import numba
 import numpy as np
@@ -41,6 +42,20 @@ def test_parallel_and_serial_twins_write_the_same_bytes(launches, replay):
         serial = replay(kernel.serial, args)
         parallel = replay(kernel.parallel, args)
         assert same_bytes(serial, parallel), kernel
+
+
+@JIT_ON
+def test_a_failure_on_any_thread_is_raised(monkeypatch):
+    monkeypatch.setattr(jit, "KERNELS", [])
+
+    def without_room(team, out):
+        if out[0] == 0.0:
+            raise MemoryError
+
+    kernel = jit.Kernel(without_room)
+    kernel.parallel(np.ones(1))
+    with pytest.raises(MemoryError):
+        kernel.parallel(np.zeros(1))
 
 
 @JIT_ON
@@ -105,7 +120,7 @@ def test_kernels_document_their_shapes_and_take_no_liberties_with_nan():
         assert lines[0].endswith((".", ":")), kernel
         assert "->" in lines[1], f"{kernel}: the second line of its docstring gives its shapes"
         if not numba.config.DISABLE_JIT:
-            assert kernel.serial.targetoptions["fastmath"] == {"contract"}
+            assert kernel.code.targetoptions["fastmath"] == {"contract"}
 
 
 @JIT_ON
@@ -133,6 +148,24 @@ def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypa
     launch.resting_until = 0.0
     assert call() == "parallel"
     assert launch.rest < 2 * rest
+
+
+@JIT_ON
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
+def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(monkeypatch):
+    launch = jit._Launch()
+    launch.seconds, launch.resting_until = 0.0, np.inf
+    monkeypatch.setattr(jit, "_launch", launch)
+    kernel = jit.Kernel.__new__(jit.Kernel)
+    kernel.shares_work, kernel.was_launched, kernel.paces = True, True, {}
+    kernel.serial = lambda: None
+    kernel.parallel = lambda: time.sleep(0.02)
+    kernel(work=5e6)
+    launch.resting_until = 0.0
+    kernel(work=5e8)
+    assert not launch.rests()
+    kernel(work=5e6)
+    assert launch.rests()
 
 
 @JIT_ON
@@ -174,7 +207,7 @@ def reaches_a_tile(function, seen=()):
 
 def test_a_kernel_says_that_it_uses_tiles_if_and_only_if_it_does():
     """One that forgets it is compiled without them: the first process that calls it before any other is aborted."""
-    by_code = {kernel.__name__ for kernel in jit.KERNELS if reaches_a_tile(kernel.serial)}
+    by_code = {kernel.__name__ for kernel in jit.KERNELS if reaches_a_tile(kernel.code)}
     assert by_code == {kernel.__name__ for kernel in jit.KERNELS if kernel.uses_tiles}
     assert {"hessian", "mttkrp_add"} < by_code
 
