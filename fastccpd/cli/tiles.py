@@ -122,6 +122,9 @@ def run_in_tiles(options, settings):
         print_error(f"interrupted; {tiles} kept in {folder}, and the same command with --resume goes on")
         return 130
     _print(options, done)
+    if done.fused.verdict.disagrees:
+        print_error(f"{done.fused.verdict}; the result is written to {options.output}")
+        return 5
     if done.fused.converged:
         return 0
     print_error(f"not converged ({done.fused.status}); the result is written to {options.output}")
@@ -147,6 +150,7 @@ def _print(options, done):
     if options.json:
         print_json(
             {
+                "verdict": fused.verdict.figures(),
                 "status": fused.status.name.lower(),
                 "reason": str(fused.status),
                 "converged": fused.converged,
@@ -169,6 +173,7 @@ def _print(options, done):
         speed = plan.shape[0] * plan.shape[1] / max(fused.seconds, 1e-9) / 1e6
         print_pairs(
             [
+                ("verdict", str(fused.verdict)),
                 ("written", f"{options.output}, {size_name(fused.shape)}"),
                 (
                     "method",
