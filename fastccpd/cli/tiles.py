@@ -13,6 +13,7 @@ from ..rasters.preparation import open_pair
 from ..rasters.remarks import Remarks
 from ..rasters.tiling import folder_of, fuse_files_in_tiles, needs_tiles
 from ..rasters.writing import Output
+from .fused import check_report, write_report_of_tiles
 from .output import naming_force, print_error, print_json, print_pairs
 from .preparing import preparation_of
 from .progress import tiles_progress
@@ -65,8 +66,8 @@ class _Nobody:
 
 def run_in_tiles(options, settings):
     """Fuse in tiles; the exit code."""
-    if options.report:
-        raise ValueError("--report: is not done in tiles; leave it out, or report on a --window of the scene")
+    with naming_force():
+        check_report(options)
     folder = folder_of(options.output)
     if folder.exists() and not options.resume:
         if not options.force:
@@ -105,6 +106,7 @@ def run_in_tiles(options, settings):
                 memory=options.memory,
                 workers=options.workers,
                 client=options.scheduler,
+                preview=bool(options.report),
                 method=options.method,
                 dtype=options.dtype,
                 starts=options.starts,
@@ -121,6 +123,8 @@ def run_in_tiles(options, settings):
         tiles = f"{last.done} of {last.total} tiles are" if last and last.total else "what is done is"
         print_error(f"interrupted; {tiles} kept in {folder}, and the same command with --resume goes on")
         return 130
+    if options.report:
+        write_report_of_tiles(options, done)
     _print(options, done)
     if done.fused.verdict.disagrees:
         print_error(f"{done.fused.verdict}; the result is written to {options.output}")
@@ -164,7 +168,8 @@ def _print(options, done):
                 if fused.shared is None
                 else {"hsi": fused.shared.noise.hsi, "msi": fused.shared.noise.msi},
                 "nodata": {"output": done.nodata},
-                "files": {"output": {"path": options.output, "shape": fused.shape}, **done.written},
+                "files": {"output": {"path": options.output, "shape": fused.shape}, **done.written}
+                | {"report": options.report},
                 "blur": done.blur.settings,
                 **options.messages.said(),
             }

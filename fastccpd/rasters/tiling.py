@@ -15,7 +15,7 @@ from .. import formats, machine, methods
 from ..model import types
 from ..model.checks import working_dtype
 from ..model.degradation import Degradation
-from ..tiles import FusedTiles, TileProgress, fuse_tiles
+from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, preview_of
 from ..tiles.memory import BLOCK
 from . import operators
 from .estimating import given_operators, is_estimated, unseen
@@ -44,6 +44,10 @@ class TiledFiles:
     written : dict
         The files that were written: "output" and "uncertainty", as far as they were asked for.
     notes, warnings : tuple of str
+    sources : dict of "hsi" and "msi" to dict
+        What is known of the two files.
+    preview : Preview or None
+        The scene made small, where that was asked for.
     """
 
     fused: FusedTiles
@@ -54,6 +58,8 @@ class TiledFiles:
     written: dict[str, str]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    sources: dict[str, dict[str, Any]]
+    preview: Preview | None = None
 
 
 def folder_of(output: types.Path) -> Path:
@@ -92,6 +98,7 @@ def fuse_files_in_tiles(
     memory: float | None = None,
     workers: int | None = None,
     client: Any = None,
+    preview: bool = False,
     method: str | methods.Method = methods.DEFAULT,
     dtype: str | None = None,
     progress: Callable[[TileProgress], Any] | None = None,
@@ -114,6 +121,8 @@ def fuse_files_in_tiles(
         Whether to go on with the tiles that are there.
     tile, memory, workers, client, progress, **options
         As of `fastccpd.tiles.fuse_tiles`.
+    preview : bool
+        Whether the scene made small is wanted too, for a report.
     writing : callable(done, total), optional
         Called after each block that is written.
 
@@ -147,7 +156,10 @@ def fuse_files_in_tiles(
     kept = {"folder": folder, "resume": resume, "uncertainty": uncertainty is not None}
     with fuse_tiles(*images, degradation, method=method, dtype=dtype, **how, **kept, **options) as fused:
         used = wanted.given() | ({"match_values": str(levels)} if match_values else {})
-        tags = _tags(fused, chosen, options.get("rng", 0), pair, facade, degradation, blur, used)
+        sources = _sources(pair)
+        tags = _tags(fused, chosen, options.get("rng", 0), sources, facade, degradation, blur, used)
+        errors = uncertainty is not None
+        small = preview_of(fused, *images, degradation, uncertainty=errors) if preview else None
         written = {"output": str(output)}
         pixel, marked = np.zeros((1, 1, fused.shape[2]), np.float32), np.ones((1, 1), bool)
         cube = formats.placeholder((*fused.shape[:2], pair.hsi.bands.size), form.dtype)
@@ -166,9 +178,8 @@ def fuse_files_in_tiles(
             write_raster(uncertainty, map_raster(error, facade, np.isnan(error), tags), form, overwrite, remarks)
             written["uncertainty"] = str(uncertainty)
         fused.temporary = True  # the output is there, and the tiles are of no more use
-    return TiledFiles(
-        fused, pair, degradation, blur, sink.nodata, written, tuple(remarks.notes), tuple(remarks.warnings)
-    )
+    said = tuple(remarks.notes), tuple(remarks.warnings)
+    return TiledFiles(fused, pair, degradation, blur, sink.nodata, written, *said, sources, small)
 
 
 class _Marking:
@@ -265,13 +276,17 @@ class _Made:
     seed: int
 
 
-def _tags(fused, method, seed, pair, facade, degradation, blur, used):
-    """How the result was made, the plan too."""
-    result = _Made(method.name, method.options(), seed)
-    sources = {
+def _sources(pair):
+    """What is known of the two files, their hashes too."""
+    return {
         name: image.header.source | formats.hashes_of(image.header)
         for name, image in (("hsi", pair.hsi), ("msi", pair.msi))
     }
+
+
+def _tags(fused, method, seed, sources, facade, degradation, blur, used):
+    """How the result was made, the plan too."""
+    result = _Made(method.name, method.options(), seed)
     images = {name: SimpleNamespace(source=source) for name, source in sources.items()}
     described = cast(Pair, SimpleNamespace(**(vars(facade) | images)))  # but for the pixels
     known = {"blur": blur.settings, "offset": facade.grids.offset}
