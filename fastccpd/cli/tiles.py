@@ -6,6 +6,7 @@ import shutil
 import signal
 import threading
 from contextlib import contextmanager
+from dataclasses import asdict
 
 from .. import methods
 from ..model.shapes import size_name
@@ -106,6 +107,7 @@ def run_in_tiles(options, settings):
                 memory=options.memory,
                 workers=options.workers,
                 client=options.scheduler,
+                align=options.align,
                 preview=bool(options.report),
                 method=options.method,
                 dtype=options.dtype,
@@ -168,8 +170,13 @@ def _print(options, done):
                 if fused.shared is None
                 else {"hsi": fused.shared.noise.hsi, "msi": fused.shared.noise.msi},
                 "nodata": {"output": done.nodata},
-                "files": {"output": {"path": options.output, "shape": fused.shape}, **done.written}
-                | {"report": options.report},
+                "residuals": None if done.preview is None else done.preview.residuals,
+                "files": done.written
+                | {"output": {"path": options.output, "shape": fused.shape}, "report": options.report},
+                "alignment": {
+                    "shift": None if done.shift is None else asdict(done.shift) | {"matters": done.shift.matters},
+                    "blur_moved": done.blur.moved,
+                },
                 "blur": done.blur.settings,
                 **options.messages.said(),
             }
@@ -185,6 +192,8 @@ def _print(options, done):
                     f"{fused.method}, {len(plan)} tiles of {plan.tile} in {fused.seconds:.1f} s, {speed:.3g} Mpx/s",
                 ),
                 ("status", str(fused.status)),
+                ("blur", str(done.blur)),
+                *([("report", options.report)] if options.report else []),
             ]
         )
 

@@ -12,19 +12,20 @@ from typing import Any, cast
 import numpy as np
 
 from .. import formats, machine, methods
+from ..estimation import Shift
 from ..model import types
 from ..model.checks import working_dtype
 from ..model.degradation import Degradation
 from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, preview_of
 from ..tiles.memory import BLOCK
 from . import operators
-from .estimating import given_operators, is_estimated, unseen
+from .estimating import given_operators, unseen
 from .fusing import check_outputs, check_targets
 from .gaps import fine_mask
 from .pair import Pair
 from .preparation import OpenPair, Preparation, open_pair
 from .remarks import Listener, Remarks
-from .tile_estimates import Adjusted, complete_operators, levels_and_shift
+from .tile_estimates import Adjusted, levels_by_window, settled_by_window
 from .writing import Output, clipped, map_raster, provenance, result_raster, write_raster
 
 
@@ -46,6 +47,8 @@ class TiledFiles:
     notes, warnings : tuple of str
     sources : dict of "hsi" and "msi" to dict
         What is known of the two files.
+    shift : fastccpd.estimation.shift.Shift or None
+        As of `FusedFiles`, measured in one window.
     preview : Preview or None
         The scene made small, where that was asked for.
     """
@@ -59,6 +62,7 @@ class TiledFiles:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     sources: dict[str, dict[str, Any]]
+    shift: Shift | None = None
     preview: Preview | None = None
 
 
@@ -87,6 +91,7 @@ def fuse_files_in_tiles(
     psf: Any = None,
     srf: Any = None,
     bands: str | None = None,
+    align: bool = True,
     uncertainty: types.Path | None = None,
     match_values: bool = False,
     fill_nodata: bool = False,
@@ -110,8 +115,8 @@ def fuse_files_in_tiles(
 
     Parameters
     ----------
-    hsi, msi, psf, srf, bands, uncertainty, match_values, fill_nodata, keep_filled, overwrite, method, dtype, messages
-        As of `fuse_files`.
+    hsi, msi, psf, srf, bands, align, uncertainty, match_values, fill_nodata, keep_filled, overwrite, method, dtype
+        As of `fuse_files`; so are `messages`.
     output : path
         A GeoTIFF, Zarr or npy file. Its tiles are kept in a folder beside it, `OUTPUT.tiles`, until it is written.
     wanted : Preparation, optional
@@ -146,10 +151,10 @@ def fuse_files_in_tiles(
     PM = None if PM is None else PM[pair.msi.bands]
     if not (fill_nodata or chosen.takes_gaps):
         _refuse_gaps(pair, chosen)
-    blur, PM = complete_operators(blur, PM, pair, chosen, remarks)
+    blur, PM, shift = settled_by_window(blur, PM, pair, chosen, align, remarks)
     degradation = operators.degradation(blur, PM)
     degradation.check(pair.hsi.shape, pair.msi.shape)
-    levels = _levels(pair, degradation, match_values, not is_estimated(psf, srf, bands), remarks)
+    levels = _levels(pair, degradation, match_values, remarks)
     images = Adjusted(pair.hsi, fill=fill_nodata), Adjusted(pair.msi, levels if match_values else None, fill_nodata)
     folder = folder_of(output)
     how = {"tile": tile, "memory": memory, "workers": workers, "client": client, "progress": progress}
@@ -157,7 +162,7 @@ def fuse_files_in_tiles(
     with fuse_tiles(*images, degradation, method=method, dtype=dtype, **how, **kept, **options) as fused:
         used = wanted.given() | ({"match_values": str(levels)} if match_values else {})
         sources = _sources(pair)
-        tags = _tags(fused, chosen, options.get("rng", 0), sources, facade, degradation, blur, used)
+        tags = _tags(fused, chosen, options.get("rng", 0), sources, facade, degradation, (blur, shift), used)
         errors = uncertainty is not None
         small = preview_of(fused, *images, degradation, uncertainty=errors) if preview else None
         written = {"output": str(output)}
@@ -179,7 +184,7 @@ def fuse_files_in_tiles(
             written["uncertainty"] = str(uncertainty)
         fused.temporary = True  # the output is there, and the tiles are of no more use
     said = tuple(remarks.notes), tuple(remarks.warnings)
-    return TiledFiles(fused, pair, degradation, blur, sink.nodata, written, *said, sources, small)
+    return TiledFiles(fused, pair, degradation, blur, sink.nodata, written, *said, sources, shift, small)
 
 
 class _Marking:
@@ -250,11 +255,9 @@ def _refuse_gaps(pair, method):
                 )
 
 
-def _levels(pair, degradation, apply, shifts, remarks):
-    """Scale and offset between the images by a window; what it shows of them, or of a shift, is said."""
-    levels, shift = levels_and_shift(pair, degradation, shifts)
-    if shift is not None and shift.matters:
-        remarks.warn(str(shift))
+def _levels(pair, degradation, apply, remarks):
+    """Scale and offset between the images by a window; what it shows of them is said."""
+    levels = levels_by_window(pair, degradation)
     if levels is None and apply:
         raise ValueError("--match-values: the images have too little in common to tell a scale; leave it out")
     if levels is not None and apply:
@@ -284,11 +287,13 @@ def _sources(pair):
     }
 
 
-def _tags(fused, method, seed, sources, facade, degradation, blur, used):
+def _tags(fused, method, seed, sources, facade, degradation, placed, used):
     """How the result was made, the plan too."""
+    blur, shift = placed
     result = _Made(method.name, method.options(), seed)
     images = {name: SimpleNamespace(source=source) for name, source in sources.items()}
     described = cast(Pair, SimpleNamespace(**(vars(facade) | images)))  # but for the pixels
-    known = {"blur": blur.settings, "offset": facade.grids.offset}
+    known = {"blur": blur.settings, "blur_sigma": blur.sigma, "moved": blur.moved, "shift": shift}
+    known |= {"offset": facade.grids.offset}
     tags = provenance(result, described, degradation, known, used)
     return tags | {"FASTCCPD_PLAN": json.dumps(fused.plan.as_json())}
