@@ -17,6 +17,7 @@ import fastccpd
 from fastccpd import rasters
 from fastccpd.cli import main
 from fastccpd.cli.manifest import rows_of
+from fastccpd.model.verdict import Grade
 
 QUICK = ("--method", "gsa", "--srf", "landsat", "--quiet")
 
@@ -72,6 +73,8 @@ def test_a_bad_pair_is_a_line_and_not_an_end(manifest, tmp_path, capsys):
     assert lines["torn"]["error"].startswith("ValueError: ")
     assert "torn_hsi.npz" in lines["torn"]["verdict"]
     assert lines["beta"]["metrics"]["rsnr"] > 10.0
+    assert lines["beta"]["verdict"].startswith(tuple(grade.value for grade in Grade))
+    assert lines["beta"]["reason"].startswith("finished")
     assert lines["alpha"]["metrics"] is None
     assert len(lines["alpha"]["sha256"]["output"]) == 64
     assert lines["alpha"]["sha256"]["hsi"] == lines["beta"]["sha256"]["hsi"]
