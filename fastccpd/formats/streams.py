@@ -92,13 +92,13 @@ def placeholder(shape: tuple[int, int, int], dtype: types.Array | np.dtype | str
 
 @contextmanager
 def _stream_npy(path, raster):
-    out = np.lib.format.open_memmap(path, "w+", raster.dtype, raster.shape)
+    np.lib.format.open_memmap(path, "w+", raster.dtype, raster.shape)
 
     def write(rows, cols, block):
-        out[rows, cols] = block
+        # Mapped for this block alone: pages count as memory of the process as long as they are mapped.
+        np.lib.format.open_memmap(path, "r+")[rows, cols] = block
 
     yield write
-    out.flush()
 
 
 def _remove(path):

@@ -71,6 +71,14 @@ def folder_of(output: types.Path) -> Path:
     return Path(f"{os.fsdecode(output)}.tiles")
 
 
+def _is_of_run(folder, path):
+    """Whether what stands at a path, if anything does, was written by the run that is kept in a folder."""
+    try:
+        return not os.path.exists(path) or os.stat(path).st_mtime_ns >= (folder / "state.json").stat().st_mtime_ns
+    except OSError:
+        return False
+
+
 def needs_tiles(pair: OpenPair, method: methods.Method, dtype: str | None = None) -> bool:
     """Whether two images, their result and what the method takes do not fit into the memory that is available."""
     available = machine.available_memory()
@@ -138,6 +146,8 @@ def fuse_files_in_tiles(
     remarks, form, wanted = Remarks(messages), form or Output(dtype=dtype or "float32"), wanted or Preparation()
     named = {name: options[name] for name in options if name not in ("starts", "combine", "rng", "time_limit")}
     chosen = method if isinstance(method, methods.Method) else methods.make(method, named)
+    folder = folder_of(output)
+    overwrite = overwrite or (resume and all(_is_of_run(folder, path) for path in (output, uncertainty) if path))
     check_outputs(hsi, msi, psf, srf, {"-o": output, "--uncertainty": uncertainty}, prepared=wanted)
     check_targets(output, uncertainty, overwrite, chosen, 1, "best")
     formats.check_streamed(output)
@@ -156,7 +166,6 @@ def fuse_files_in_tiles(
     degradation.check(pair.hsi.shape, pair.msi.shape)
     levels = _levels(pair, degradation, match_values, remarks)
     images = Adjusted(pair.hsi, fill=fill_nodata), Adjusted(pair.msi, levels if match_values else None, fill_nodata)
-    folder = folder_of(output)
     how = {"tile": tile, "memory": memory, "workers": workers, "client": client, "progress": progress}
     kept = {"folder": folder, "resume": resume, "uncertainty": uncertainty is not None}
     with fuse_tiles(*images, degradation, method=method, dtype=dtype, **how, **kept, **options) as fused:
