@@ -182,7 +182,7 @@ def test_ctrl_c_says_how_to_go_on(pairs, tmp_path):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.endswith("and the same command with --resume goes on\n")
 
