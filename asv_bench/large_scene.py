@@ -17,6 +17,7 @@ import resource
 import subprocess
 import sys
 import time
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -74,18 +75,24 @@ class Scene:
         wavelengths = np.linspace(420.0, 2450.0, bands)
         made = np.array([spectrum(kind, wavelengths, rng) for kind in kinds])
         self.spectra = (made if spectra is None else purest(scenes.load(spectra), wavelengths)).astype(np.float32)
-        cover, shade = maps((side, side), kinds, rng)
-        self.maps = (cover * shade[:, :, None]).astype(np.float32)
+        self._kinds, self._rng = kinds, rng
         self.side, self.bands = side, bands
         edges = np.linspace(0, bands, MSI_BANDS + 1).astype(int)
         self.groups = ",".join(f"{a + 1}-{b}" for a, b in pairwise(edges))
         self.PM = np.array([[(a <= k < b) / (b - a) for k in range(bands)] for a, b in pairwise(edges)])
         self.psf = f"gaussian,sigma={SIGMA},phase=1,boundary=reflect"
 
+    @cached_property
+    def maps(self):
+        cover, shade = maps((self.side, self.side), self._kinds, self._rng)
+        return (cover * shade[:, :, None]).astype(np.float32)
+
     def blur(self, side):
         return gaussian((side, side), RATIO, sigma=SIGMA, phase=1.0, boundary="reflect")
 
     def write(self, folder):
+        if all((folder / f"{name}.npy").exists() for name in ("hsi", "msi")):
+            return
         P1, P2 = self.blur(self.side)
         coarse = np.stack([(P1 @ (P2 @ layer.T).T) for layer in np.moveaxis(self.maps, 2, 0)], axis=2)
         response = self.spectra @ self.PM.T.astype(np.float32)

@@ -18,7 +18,7 @@ from .model.checks import as_choice, as_count, as_number, is_finite
 from .model.empty_bands import known_bands
 from .model.problem import Maps
 from .model.result import FusionResult, Status, Trace
-from .model.verdict import Grade, Verdict
+from .model.verdict import Grade, Judged, Verdict
 from .solver.regularisers import InKnownBands, Regulariser, as_regularisers
 
 # The generators of all starts are made before the first begins, which for so many takes a twentieth of a second.
@@ -66,11 +66,20 @@ def checked_request(
     return Request(chosen, starts, init, time_limit, as_choice(combine, "combine", ("best", "mean")), regularisers)
 
 
-def run(request, problem, generators, seed, callback=None, estimated: DegradationEstimate | None = None, shared=None):
+def run(
+    request,
+    problem,
+    generators,
+    seed,
+    callback=None,
+    estimated: DegradationEstimate | None = None,
+    shared=None,
+    judged: Judged | None = None,
+):
     """The best result of one run for each generator, or with the mean of their images; the verdict on the pair.
 
     `estimated` is where the problem's operators come from, if nobody gave them; `shared` is what was found from the
-    whole of a scene of which this is a part, for a method that `shares`.
+    whole of a scene of which this is a part, for a method that `shares`; `judged` is the verdict on that whole.
     """
     chosen = request.method
     # A part of a scene shares the spectra of the whole, which has data of every band.
@@ -90,10 +99,10 @@ def run(request, problem, generators, seed, callback=None, estimated: Degradatio
 
     extra = _with_bands_left_out(request, bands)
     solutions, costs = [], []
-    verdict = Verdict(Grade.UNKNOWN, details="the images are not finite")
+    verdict = Verdict(Grade.UNKNOWN, details="the images are not finite") if judged is None else judged.verdict
     with one_blas_thread() if chosen.same_bytes_on_any_threads else nullcontext():
         if is_finite(problem.hsi) and is_finite(problem.msi):
-            verdict = verdict_of(fitted)
+            verdict = verdict_of(fitted) if judged is None else verdict
             prepared = chosen.prepare(fitted, callback=callback, time_limit=left(), **known)
         else:
             prepared, generators = None, ()
@@ -129,7 +138,7 @@ def run(request, problem, generators, seed, callback=None, estimated: Degradatio
         image=best.image,
         start_costs=tuple(costs) or (best.cost,),
         maps=best.maps,
-        uncertainty=_with_model_error(best.uncertainty, problem, verdict),
+        uncertainty=_with_model_error(best.uncertainty, problem, verdict, judged),
         effective_rank=best.effective_rank,
         noise=best.noise,
         shown=best.shown,
@@ -183,11 +192,11 @@ def _with_all_bands(solution, bands, problem):
     return replace(solution, stages=stages, **parts)
 
 
-def _with_model_error(uncertainty, problem, verdict):
+def _with_model_error(uncertainty, problem, verdict, judged):
     """The expected error with what the images disagree about, which no method can put in its right place."""
     if uncertainty is None or verdict.grade not in (Grade.MODEL_ERROR, Grade.DISAGREE):
         return uncertainty
-    size = float(np.sqrt(np.mean(np.square(problem.hsi, dtype=np.float64))))
+    size = float(np.sqrt(np.mean(np.square(problem.hsi, dtype=np.float64)))) if judged is None else judged.size
     return np.hypot(uncertainty, min(verdict.beyond, 1.0) * size)
 
 

@@ -213,6 +213,10 @@ def _print_summary(lines, results):
         metrics = line.get("metrics") or {}
         return f"{metrics['rsnr']:.2f}" if "rsnr" in metrics else ""
 
-    rows = [(line["name"], line["status"], quality(line), f"{line['seconds']:.1f}", line["verdict"]) for line in lines]
+    # The first clause of a verdict; the results file has all of it.
+    rows = [
+        (line["name"], line["status"], quality(line), f"{line['seconds']:.1f}", line["verdict"].partition("; ")[0])
+        for line in lines
+    ]
     print_table(["pair", "status", "R-SNR (dB)", "seconds", "verdict"], rows)
     print_line(f"results: {results}")

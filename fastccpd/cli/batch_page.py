@@ -23,13 +23,18 @@ def page_of(lines):
             line["status"],
             *(number((line.get("metrics") or {}).get(name)) for name in metrics),
             number(line["seconds"]),
-            line["verdict"],
-            "; ".join(line.get("warnings", ())),
+            _said(line),
         )
         for line in lines
     ]
-    heads = ["pair", "picture", "status", *metrics, "seconds", "verdict", "warnings"]
+    heads = ["pair", "picture", "status", *metrics, "seconds", "verdict"]
     return page("Batch", {"Summary": summary, "Pairs": table(heads, rows)})
+
+
+def _said(line):
+    """The verdict, and warnings below it."""
+    warnings = [element("p", warning, class_="small") for warning in line.get("warnings", ())]
+    return Markup(element("span", line["verdict"]) + Markup("".join(warnings)))
 
 
 def _thumbnail(line):

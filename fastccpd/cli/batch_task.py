@@ -67,7 +67,8 @@ class FusePair:
         result = done.result
         line = {
             "status": "done" if result.converged else "not converged",
-            "verdict": str(result.status),
+            "reason": str(result.status),
+            "verdict": str(result.verdict),
             "warnings": heard.warnings,
             "method": result.method,
             "shape": list(result.shape),

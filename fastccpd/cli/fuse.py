@@ -1,14 +1,11 @@
 """`fastccpd fuse HSI MSI -o OUT`: two files into one that is sharp in both."""
 
-import importlib.util
 import signal
 import threading
 from contextlib import contextmanager
 from functools import partial
 
-from ..model.files import check_free
 from ..rasters import fuse_files
-from ..rasters.fusing import check_outputs
 from ..rasters.writing import DTYPES
 from . import fused
 from .options import (
@@ -105,7 +102,7 @@ def run(options):
     if asks_for_tiles(options) or not fits_whole(options, settings):
         return run_in_tiles(options, settings)
     with naming_force():
-        _check_report(options)
+        fused.check_report(options)
         done = fuse_files(
             options.hsi,
             options.msi,
@@ -148,18 +145,6 @@ def run(options):
         print_error(f"not converged ({why}); the result is written to {options.output}")
         return NOT_CONVERGED
     return 0
-
-
-def _check_report(options):
-    """Refuse, before anything is read, a report that cannot or must not be written."""
-    if not options.report:
-        return
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ModuleNotFoundError('--report needs matplotlib; pip install "fastccpd[plot]"')
-    rasters = {"-o": options.output, "--uncertainty": options.uncertainty}
-    pages = {"--report": options.report}
-    check_outputs(options.hsi, options.msi, options.psf, options.srf, rasters, pages, preparation_of(options))
-    check_free([options.report], options.force)
 
 
 @contextmanager

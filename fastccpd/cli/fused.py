@@ -1,13 +1,17 @@
 """What came out of `fastccpd fuse`, for people and programs: the report, the JSON, the lines that end it."""
 
+import importlib.util
 from dataclasses import asdict
 
 import numpy as np
 
 from .. import report
+from ..model.files import check_free
 from ..model.shapes import size_name
+from ..rasters.fusing import check_outputs
 from ..report.figures import figures_of
 from .output import print_pairs
+from .preparing import preparation_of
 
 
 def write_report(options, done):
@@ -30,18 +34,62 @@ def write_report(options, done):
     )
 
 
+def write_report_of_tiles(options, done):
+    """The page of a scene in tiles, of which no more than a preview is at hand."""
+    say, small, plan, shared = options.messages, done.preview, done.fused.plan, done.fused.shared
+    images = {"HSI": done.pair.hsi, "MSI": done.pair.msi}
+    known = [image.header.wavelengths for image in images.values()]
+    known = [None if centres is None else centres[image.bands] for centres, image in zip(known, images.values())]
+    notes = [f"fused in {len(plan)} tiles of {plan.tile} MSI pixels, that overlap by {plan.overlap[0]} to each side"]
+    if shared is not None:
+        notes += [f"{shared.spectra.shape[1]} maps, weight {shared.weight:.2g} of the noise, the same in all tiles"]
+    report.fusion(
+        options.report,
+        small.result,
+        *small.images,
+        degradation=done.degradation,
+        wavelengths=known[0],
+        msi_wavelengths=known[1],
+        inputs=_listed({name: (done.sources[name.lower()], image.dtype) for name, image in images.items()}),
+        seen=small.seen,
+        residuals=small.residuals,
+        snr=small.snr,
+        notes=[*notes, *say.notes, *say.warnings],
+        missing=small.missing if small.missing.any() else None,
+        every=small.step,
+        overwrite=options.force,
+    )
+
+
+def check_report(options):
+    """Refuse, before anything is read, a report that cannot or must not be written."""
+    if not options.report:
+        return
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ModuleNotFoundError('--report needs matplotlib; pip install "fastccpd[plot]"')
+    rasters = {"-o": options.output, "--uncertainty": options.uncertainty}
+    pages = {"--report": options.report}
+    check_outputs(options.hsi, options.msi, options.psf, options.srf, rasters, pages, preparation_of(options))
+    check_free([options.report], options.force)
+
+
 def _inputs(pair):
     """What is known of the inputs, for JSON and the report."""
+    return _listed({"HSI": (pair.hsi.source, pair.hsi.dtype), "MSI": (pair.msi.source, pair.msi.dtype)})
+
+
+def _listed(images):
+    """What is known of images, of which source and dtype are given by name."""
     return [
         {
             "name": name,
-            "path": image.source["path"],
-            "shape": image.source["stored_shape"],
-            "dtype": str(image.dtype),
-            "layout": image.source["layout"],
-            "sha256": image.source["sha256"],
+            "path": source["path"],
+            "shape": source["stored_shape"],
+            "dtype": str(dtype),
+            "layout": source["layout"],
+            "sha256": source["sha256"],
         }
-        for name, image in (("HSI", pair.hsi), ("MSI", pair.msi))
+        for name, (source, dtype) in images.items()
     ]
 
 

@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 from contextlib import contextmanager
+from dataclasses import asdict
 
 from .. import methods
 from ..model.shapes import size_name
@@ -12,6 +13,7 @@ from ..rasters.preparation import open_pair
 from ..rasters.remarks import Remarks
 from ..rasters.tiling import folder_of, fuse_files_in_tiles, needs_tiles
 from ..rasters.writing import Output
+from .fused import check_report, write_report_of_tiles
 from .output import naming_force, print_error, print_json, print_pairs
 from .preparing import preparation_of
 from .progress import tiles_progress
@@ -70,8 +72,8 @@ class _Nobody:
 
 def run_in_tiles(options, settings):
     """Fuse in tiles; the exit code."""
-    if options.report:
-        raise ValueError("--report: is not done in tiles; leave it out, or report on a --window of the scene")
+    with naming_force():
+        check_report(options)
     folder = folder_of(options.output)
     if folder.exists() and not (options.resume or options.force):
         raise FileExistsError(
@@ -108,6 +110,8 @@ def run_in_tiles(options, settings):
                 memory=options.memory,
                 workers=options.workers,
                 client=options.scheduler,
+                align=options.align,
+                preview=bool(options.report),
                 method=options.method,
                 dtype=options.dtype,
                 starts=options.starts,
@@ -124,7 +128,12 @@ def run_in_tiles(options, settings):
         tiles = f"{last.done} of {last.total} tiles are" if last and last.total else "what is done is"
         print_error(f"interrupted; {tiles} kept in {folder}, and the same command with --resume goes on")
         return 130
+    if options.report:
+        write_report_of_tiles(options, done)
     _print(options, done)
+    if done.fused.verdict.disagrees:
+        print_error(f"{done.fused.verdict}; the result is written to {options.output}")
+        return 5
     if done.fused.converged:
         return 0
     print_error(f"not converged ({done.fused.status}); the result is written to {options.output}")
@@ -150,6 +159,7 @@ def _print(options, done):
     if options.json:
         print_json(
             {
+                "verdict": fused.verdict.figures(),
                 "status": fused.status.name.lower(),
                 "reason": str(fused.status),
                 "converged": fused.converged,
@@ -163,7 +173,13 @@ def _print(options, done):
                 if fused.shared is None
                 else {"hsi": fused.shared.noise.hsi, "msi": fused.shared.noise.msi},
                 "nodata": {"output": done.nodata},
-                "files": {"output": {"path": options.output, "shape": fused.shape}, **done.written},
+                "residuals": None if done.preview is None else done.preview.residuals,
+                "files": done.written
+                | {"output": {"path": options.output, "shape": fused.shape}, "report": options.report},
+                "alignment": {
+                    "shift": None if done.shift is None else asdict(done.shift) | {"matters": done.shift.matters},
+                    "blur_moved": done.blur.moved,
+                },
                 "blur": done.blur.settings,
                 **options.messages.said(),
             }
@@ -172,12 +188,15 @@ def _print(options, done):
         speed = plan.shape[0] * plan.shape[1] / max(fused.seconds, 1e-9) / 1e6
         print_pairs(
             [
+                ("verdict", str(fused.verdict)),
                 ("written", f"{options.output}, {size_name(fused.shape)}"),
                 (
                     "method",
                     f"{fused.method}, {len(plan)} tiles of {plan.tile} in {fused.seconds:.1f} s, {speed:.3g} Mpx/s",
                 ),
                 ("status", str(fused.status)),
+                ("blur", str(done.blur)),
+                *([("report", options.report)] if options.report else []),
             ]
         )
 

@@ -59,6 +59,11 @@ def snr_db(image: Array, sigma: ArrayLike) -> float:
     for _, block, known in _blocks(image):
         energy += float(np.vdot(block, block))
         count += np.count_nonzero(known)
+    return snr_from(energy, count, sigma)
+
+
+def snr_from(energy: float, count: float, sigma: ArrayLike) -> float:
+    """`snr_db` by the sum of squares of an image, and the number of its values."""
     ratio = energy / count / float(np.mean(np.square(sigma))) - 1.0
     return float(10.0 * np.log10(ratio)) if ratio > 0.0 else -np.inf
 

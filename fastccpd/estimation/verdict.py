@@ -23,7 +23,7 @@ A wrong place or width of the blur is looked for even where r is within what is 
 images tells whether there is any sign of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,11 +31,12 @@ import numpy as np
 from ..blas import one_blas_thread
 from ..model.degradation import Degradation
 from ..model.problem import Problem
-from ..model.types import Array
+from ..model.types import Array, Mask
 from ..model.verdict import Grade, Verdict
 from .blur_moments import BlurEvidence
 from .blurred import SEEN, Blurred, Gaussian
 from .gaussian_fit import fit_gaussian, glance
+from .middle import comparable, is_wide, middle_along, middle_of, middles
 from .noise import FLOOR, of_few_bands, of_many_bands
 from .patches import differences, patch_of
 from .place_search import FURTHEST
@@ -64,9 +65,6 @@ _FEIGNED = 0.1
 
 # Misfit within so much of the noise's variance, beyond chance, is noise: its estimates are no better.
 _GRANTED = 0.5
-
-# The side of what is looked at, in MSI pixels.
-_WINDOW = 160
 
 # Fewer pixels say nothing.
 _FEWEST = 25
@@ -104,21 +102,55 @@ def verdict_of(problem: Problem) -> Verdict:
     >>> verdict_of(Problem(hsi, 1e4 * msi, degradation)).cause
     'scale'
     """
+    hsi_valid, msi_valid = problem.hsi_valid, problem.msi_valid
+    if not is_wide(problem.degradation):
+        return verdict_by_parts(problem)
+
+    def read(coarse, fine):
+        masks = None if hsi_valid is None else hsi_valid[coarse], None if msi_valid is None else msi_valid[fine]
+        return problem.hsi[coarse], problem.msi[fine], *masks
+
+    def elsewhere(unit):
+        chosen = comparable(problem)
+        return differences(problem, chosen, unit), chosen
+
+    return verdict_by_parts(middle_of(problem.degradation, read), problem.degradation, elsewhere)
+
+
+def verdict_by_parts(
+    middle: Problem,
+    scene: Degradation | None = None,
+    elsewhere: Callable[[Array], tuple[Array, Mask]] | None = None,
+) -> Verdict:
+    """The `Verdict` on a scene that need not be whole in memory.
+
+    Parameters
+    ----------
+    middle : Problem
+        As of `middle_of`; or all of a scene that is not wide.
+    scene : Degradation, optional
+        Of the whole scene.
+    elsewhere : callable(unit) -> (left, chosen), optional
+        The `differences` of the whole scene in these units of the MSI's bands, at the chosen pixels of its HSI. None:
+        the middle is all that is looked at.
+    """
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        whole, problem = problem, _middle(problem)
-        chosen = _comparable(problem)
+        chosen = comparable(middle)
         if chosen.sum() < _FEWEST:
             return Verdict(Grade.UNKNOWN, details=f"only {chosen.sum()} pixels of the HSI can be compared")
-        pair = _Pair(problem, chosen)
+        pair = _Pair(middle, chosen)
         if not np.isfinite(pair.shown).all() or not np.isfinite(pair.seen).all():
             return Verdict(Grade.UNKNOWN, details="the images hold values that are not finite")
         if not (pair.shown.any() and pair.seen.any(axis=0).all()):
             return Verdict(Grade.UNKNOWN, details="an image shows nothing")
-        patch = None if problem is whole else _elsewhere(whole, pair)
-        if patch is not None and _is_unlike(problem, whole, patch):
-            problem = _middle(_without(whole, patch))
-            chosen = _comparable(problem)
-            pair = _Pair(problem, chosen) if chosen.sum() >= _FEWEST else pair
+        patch = None
+        if scene is not None and elsewhere is not None:
+            patch = patch_of(*elsewhere(pair.unit), float(np.mean(pair.noise / pair.unit**2)))
+            here = None if patch is None else patch.where[tuple(coarse for coarse, _ in middles(scene))]
+            if here is not None and here.any():
+                rest = _without(middle, here)
+                chosen = comparable(rest)
+                pair = _Pair(rest, chosen) if chosen.sum() >= _FEWEST else pair
         try:
             found = pair.judged()
             return found if patch is None or found.disagrees else _with_patch(found, patch)
@@ -128,7 +160,7 @@ def verdict_of(problem: Problem) -> Verdict:
 
 def memory_of_verdict(hsi_shape: Sequence[int], msi_shape: Sequence[int]) -> int:
     """Bytes that `verdict_of` takes: copies of the middle in float64, and matrices of bands."""
-    parts = [_middle_of(hsi_shape[n], msi_shape[n]) for n in (0, 1)]
+    parts = [middle_along(hsi_shape[n], msi_shape[n]) for n in (0, 1)]
     coarse, fine = ([part.stop - part.start for part in which] for which in zip(*parts))
     values = coarse[0] * coarse[1] * hsi_shape[2] + fine[0] * fine[1] * msi_shape[2]
     rows, columns, bands = hsi_shape
@@ -138,25 +170,12 @@ def memory_of_verdict(hsi_shape: Sequence[int], msi_shape: Sequence[int]) -> int
     return int(8 * (2.2 * values + 10 * bands**2))
 
 
-def _elsewhere(whole, pair):
-    """A patch that is unlike anywhere in a scene of which the middle alone is looked at closely."""
-    chosen = _comparable(whole)
-    noise = float(np.mean(pair.noise / pair.unit**2))
-    return patch_of(differences(whole, chosen, pair.unit), chosen, noise)
-
-
-def _is_unlike(problem, whole, patch):
-    """Whether a patch has a part in the middle."""
-    coarse = tuple(_middle_of(*P.shape)[0] for P in (whole.degradation.P1, whole.degradation.P2))
-    return bool(patch.where[coarse].any())
-
-
-def _without(whole, patch):
-    """The scene without a patch."""
-    valid = np.repeat(~patch.where[:, :, None], whole.hsi.shape[2], axis=2)
-    valid &= True if whole.hsi_valid is None else whole.hsi_valid
-    known = {"hsi_valid": valid, "msi_valid": whole.msi_valid}
-    return Problem(whole.hsi, whole.msi, whole.degradation, check_finite=False, **known)
+def _without(problem, where):
+    """The problem without some pixels of its HSI."""
+    valid = np.repeat(~where[:, :, None], problem.hsi.shape[2], axis=2)
+    valid &= True if problem.hsi_valid is None else problem.hsi_valid
+    known = {"hsi_valid": valid, "msi_valid": problem.msi_valid}
+    return Problem(problem.hsi, problem.msi, problem.degradation, check_finite=False, **known)
 
 
 def _with_patch(found, patch):
@@ -171,35 +190,6 @@ def _with_patch(found, patch):
 
 def _of_patch(patch):
     return f"{patch.part:.0%} of the picture is unlike in the two images"
-
-
-def _middle(problem):
-    """The middle of a wide scene; pixels of the HSI that see what lies outside of it are marked as missing."""
-    operators = problem.degradation.P1, problem.degradation.P2
-    parts = [_middle_of(*P.shape) for P in operators]
-    if all(coarse.stop - coarse.start == P.shape[0] for P, (coarse, _) in zip(operators, parts)):
-        return problem
-    cut = [P[coarse, fine] for P, (coarse, fine) in zip(operators, parts)]
-    coarse, fine = zip(*parts)
-    pairs = zip(operators, cut, coarse)
-    whole = [abs(part).sum(axis=1) >= (1.0 - 1e-9) * abs(P).sum(axis=1)[rows] for P, part, rows in pairs]
-    valid = np.logical_and.outer(*whole)[:, :, None] & np.ones(problem.hsi.shape[2], bool)
-    if problem.hsi_valid is not None:
-        valid &= problem.hsi_valid[coarse]
-    seen = None if problem.msi_valid is None else problem.msi_valid[fine]
-    degradation = Degradation(cut[0], cut[1], problem.degradation.PM)
-    images = problem.hsi[coarse], problem.msi[fine]
-    return Problem(*images, degradation, check_finite=False, hsi_valid=valid, msi_valid=seen)
-
-
-def _middle_of(coarse, fine):
-    """Which coarse and which fine pixels of one axis are looked at."""
-    ratio = fine // coarse
-    count = max(_WINDOW // ratio, 1)
-    if ratio * coarse != fine or count >= coarse:
-        return slice(0, coarse), slice(0, fine)
-    first = (coarse - count) // 2
-    return slice(first, first + count), slice(ratio * first, ratio * (first + count))
 
 
 @dataclass(frozen=True)
@@ -350,21 +340,6 @@ def _without_accident(causes):
     scale, mask = by_name.get("scale"), by_name.get("mask")
     feigned = scale is not None and mask is not None and mask.after < _FEIGNED * scale.after
     return [cause for cause in causes if not (feigned and cause is scale)]
-
-
-def _comparable(problem):
-    """The HSI's pixels, without its border, that have data and are blurred from data alone."""
-    P1, P2 = problem.degradation.P1, problem.degradation.P2
-    chosen = np.zeros(problem.hsi.shape[:2], bool)
-    rows, columns = problem.hsi.shape[:2]
-    top, left = min(2, rows // 8), min(2, columns // 8)
-    chosen[top : rows - top, left : columns - left] = True
-    if problem.hsi_valid is not None:
-        chosen &= problem.hsi_valid[:, :, problem.hsi_valid.any(axis=(0, 1))].all(axis=2)
-    if problem.msi_valid is not None:
-        missing = ~problem.msi_valid[:, :, problem.msi_valid.any(axis=(0, 1))].all(axis=2)
-        chosen &= (abs(P1) @ missing.astype(np.float64) @ abs(P2).T) == 0.0
-    return chosen
 
 
 def _geometric(name, fit, known, ratio, after):

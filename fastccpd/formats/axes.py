@@ -65,6 +65,15 @@ def fill(array, stream, dtype):
         part[...] = np.frombuffer(content, dtype).reshape(part.shape)
 
 
+def mapped_window(path, dtype, offset, stored_shape, axis, rows, cols, order="C"):
+    """The (rows, columns, bands) array of two slices of a file of raw numbers.
+
+    It is a copy: what a mapping has read counts as memory of the process for as long as the mapping lasts.
+    """
+    mapped = np.memmap(path, dtype, "r", offset, stored_shape, order)
+    return np.array(np.moveaxis(mapped, axis, 2)[rows, cols], dtype.newbyteorder("="), order="C")
+
+
 def pour(array, stream):
     """Write an array to a binary stream in C order; `ndarray.tofile` would not notice that a disk is full."""
     for stretch in stretches(array):

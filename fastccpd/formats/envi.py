@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from ..model.files import one_line
-from .axes import declared, fill, in_order_of_file, pour, shape_of_cube
+from .axes import declared, fill, in_order_of_file, mapped_window, pour, shape_of_cube
 from .extras import needed
 from .inspection import beginning, check_array, check_length, check_text, expect, reading
 from .map_info import esri_text, floats_of, georeference_of, map_info_of
@@ -80,9 +80,7 @@ def open_envi(path, band_axis):
 
     def window(rows, cols):
         with reading(data, "ENVI data"):
-            mapped = np.memmap(data, dtype, "r", offset, tuple(stored_shape))
-            part = np.moveaxis(mapped, axis, 2)[rows, cols]
-            return np.ascontiguousarray(part, dtype.newbyteorder("="))
+            return mapped_window(data, dtype, offset, tuple(stored_shape), axis, rows, cols)
 
     shape = shape_of_cube(stored_shape, axis)
     return Stored(Header(shape, dtype.newbyteorder("="), **known, source=source), load, window)

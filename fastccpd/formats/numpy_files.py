@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from ..model.files import one_line
-from .axes import chosen, fill, in_order_of_file, pour, shape_of_cube
+from .axes import chosen, fill, in_order_of_file, mapped_window, pour, shape_of_cube
 from .inspection import beginning, check_array, check_length, expect, reading
 from .named import Variable, open_variables, variables_of
 from .raster import Header, Stored
@@ -25,23 +25,23 @@ _LONGEST_HEADER = 10_000
 
 def open_npy(path, band_axis):
     """The one array of an npy file."""
+    shape, fortran, dtype, offset = _npy_header(path)
     variable = npy_variables(path)[""]
-    check_array(path, variable.shape, variable.dtype)
+    check_array(path, shape, dtype)
     axis, layout = chosen(band_axis)
-    source = {"stored_shape": variable.shape, "band_axis": axis, "layout": layout}
-    header = Header(shape_of_cube(variable.shape, axis), variable.dtype.newbyteorder("="), source=source)
-    return Stored(header, lambda cube: variable.fill(in_order_of_file(cube, axis)))
+
+    def window(rows, cols):
+        with reading(path, "an npy file"):
+            return mapped_window(path, dtype, offset, shape, axis, rows, cols, "F" if fortran else "C")
+
+    source = {"stored_shape": shape, "band_axis": axis, "layout": layout}
+    header = Header(shape_of_cube(shape, axis), dtype.newbyteorder("="), source=source)
+    return Stored(header, lambda cube: variable.fill(in_order_of_file(cube, axis)), window)
 
 
 def npy_variables(path):
     """The one array of an npy file, under the name "", not read yet."""
-    head, size = beginning(path)
-    expect(path, head, "an npy file")
-    with open(path, "rb") as file, reading(path, "an npy file"):
-        shape, fortran, dtype = _read_header(file)
-        offset = file.tell()
-    if not dtype.hasobject:
-        check_length(path, offset + math.prod(shape) * dtype.itemsize, size)
+    shape, fortran, dtype, _ = _npy_header(path)
 
     @contextmanager
     def opened():
@@ -49,6 +49,18 @@ def npy_variables(path):
             yield file
 
     return {"": _variable(opened, shape, fortran, dtype)}
+
+
+def _npy_header(path):
+    """Shape, Fortran order and dtype of an npy file, and where its data begin."""
+    head, size = beginning(path)
+    expect(path, head, "an npy file")
+    with open(path, "rb") as file, reading(path, "an npy file"):
+        shape, fortran, dtype = _read_header(file)
+        offset = file.tell()
+    if not dtype.hasobject:
+        check_length(path, offset + math.prod(shape) * dtype.itemsize, size)
+    return shape, fortran, dtype, offset
 
 
 def write_npy(temporaries, raster):

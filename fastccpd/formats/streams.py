@@ -93,16 +93,16 @@ def placeholder(shape: tuple[int, int, int], dtype: types.Array | np.dtype | str
 
 @contextmanager
 def _stream_npy(path, raster):
-    out = np.lib.format.open_memmap(path, "w+", raster.dtype, raster.shape)
+    np.lib.format.open_memmap(path, "w+", raster.dtype, raster.shape)
     if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and would end the process later
         with open(path, "rb+") as file:
             os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
 
     def write(rows, cols, block):
-        out[rows, cols] = block
+        # Mapped for this block alone: pages count as memory of the process as long as they are mapped.
+        np.lib.format.open_memmap(path, "r+")[rows, cols] = block
 
     yield write
-    out.flush()
 
 
 def _remove(path):

@@ -23,7 +23,7 @@ from .files import check_free, first_line, replacing
 from .problem import Factors, Maps
 from .result import FusionResult, Status, Trace
 from .types import Array, Path
-from .verdict import Grade, Verdict
+from .verdict import Verdict
 
 FORMAT = 1
 
@@ -50,8 +50,7 @@ def save(result: FusionResult, path: Path, *, overwrite: bool = False) -> None:
     about |= {name: getattr(result, name) for name in _PLAIN}
     about |= {"status": result.status.name, "dtype": result.dtype.name, "start_costs": result.start_costs}
     about["stages"] = {name: _plain_stage(stage) for name, stage in result.stages.items() if stage is not None}
-    about["verdict"] = {column.name: getattr(result.verdict, column.name) for column in fields(Verdict)}
-    about["verdict"]["grade"] = result.verdict.grade.name
+    about["verdict"] = result.verdict.as_json()
     about["decomposer"] = None if result.decomposer is None else result.decomposer.settings()
     text = json.dumps(about, default=_plain).encode("utf-8")
     check_free([path], overwrite)
@@ -87,7 +86,8 @@ def result_of(arrays: Mapping[str, Array], path: Path) -> tuple[FusionResult, di
             ),
             dtype=np.dtype(about["dtype"]),
             start_costs=tuple(about["start_costs"]),
-            verdict=_verdict_of(about.get("verdict")),
+            # A file that was written before there were any tells of none.
+            verdict=Verdict.from_json(about.get("verdict", {"grade": "UNKNOWN", "details": "the file tells of none"})),
             stages={name: _stage_of(stage) for name, stage in about["stages"].items()},
             known_factors=Factors(*_named(arrays, "factors_", "ABC")) if "factors_A" in arrays else None,
             maps=Maps(*_named(arrays, "maps_", "ZS")) if "maps_Z" in arrays else None,
@@ -185,12 +185,6 @@ def _stage_of(plain):
     if hasattr(stage, "status"):
         stage.status = Status(stage.status)
     return stage
-
-
-def _verdict_of(plain):
-    if plain is None:  # of a file that was written before there were any
-        return Verdict(Grade.UNKNOWN, details="the file tells of none")
-    return Verdict(**(plain | {"grade": Grade[plain["grade"]]}))
 
 
 def _plain(value):

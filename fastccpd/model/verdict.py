@@ -1,6 +1,6 @@
 """Whether two images can be what their operators say they are."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 
 
@@ -63,6 +63,15 @@ class Verdict:
             "sentence": str(self),
         }
 
+    def as_json(self) -> dict:
+        """Plain values, of which `from_json` makes it again."""
+        return asdict(self) | {"grade": self.grade.name}
+
+    @staticmethod
+    def from_json(plain: dict) -> "Verdict":
+        """The verdict that `as_json` gave."""
+        return Verdict(**(plain | {"grade": Grade[plain["grade"]]}))
+
     def __str__(self):
         if self.grade is Grade.AGREE:
             return f"{self.grade.value}: they differ by no more than their noise"
@@ -73,3 +82,18 @@ class Verdict:
             hint = f"; {self.details}" if self.details else ""
             return f"{self.grade.value}: {size}{hint}"
         return f"{self.grade.value}: {self.details}; {size}; {self.advice}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict on a whole scene, for what is fused of it.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    size : float
+        Root mean square of the scene's HSI.
+    """
+
+    verdict: Verdict
+    size: float

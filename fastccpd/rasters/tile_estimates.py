@@ -5,15 +5,16 @@ does: the one with the most data of nine that are spread over the scene, the mid
 those of an image of its size, and hold everywhere.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from .. import formats
-from ..estimation import Levels, Shift, estimate_degradation, estimate_levels, estimate_response, shift_by_images
+from ..estimation import Levels, Shift, estimate_degradation, estimate_levels, estimate_response
 from ..methods import Method
+from ..model.checks import as_operator
 from ..model.degradation import Degradation
 from ..model.types import Array, Mask, Operator
 from ..tiles import Span
@@ -21,9 +22,9 @@ from ..tiles.pieces import restricted
 from ..tiles.plan import span_of
 from ..tiles.sources import Cut, take
 from . import operators
-from .estimating import AUTO
+from .estimating import AUTO, aligned
 from .gaps import filled
-from .grids import shift_by_georeference
+from .pair import Pair
 from .preparation import OpenPair
 from .remarks import Remarks
 
@@ -57,8 +58,40 @@ def _fine(where, pair):
     return tuple(slice(part.start * ratio, part.stop * ratio) for part in where)
 
 
-def complete_operators(
-    blur: operators.Blur | None, PM: Operator | None, pair: OpenPair, method: Method, remarks: Remarks
+def settled_by_window(
+    blur: operators.Blur | None, PM: Operator | None, pair: OpenPair, method: Method, align: bool, remarks: Remarks
+) -> tuple[operators.Blur, Operator, Shift | None]:
+    """Blur and response as they are used, and the shift that was measured, like `settled` for a whole pair.
+
+    Parameters
+    ----------
+    blur, PM, pair, method, remarks
+        As of `_completed`.
+    align : bool
+        False: a blur that is given stays where it is, and a shift is a warning.
+    """
+    made, response = _completed(blur, PM, pair, method, align, remarks)
+    if blur is None:
+        return made, response, None
+    where = window_of(pair)
+    seen = _window(pair, *(_whole(part, pair.placement.grids.ratio) for part in where))
+    here = replace(made, **{name: _cut(getattr(made, name), part) for name, part in zip(("P1", "P2"), where)})
+    placed, shift = aligned(here, response, seen.as_pair(pair), method, align, remarks, estimated=PM is None)
+    if placed is here or shift is None:
+        return made, response, shift
+    made = operators.moved(made, (shift.rows, shift.columns), method.needs_periodic_blur)
+    return *_completed(made, PM, pair, method, align, remarks), shift
+
+
+def _cut(P, part):
+    """What some coarse pixels see of the fine ones under them."""
+    P = as_operator(P, "psf")
+    ratio = P.shape[1] // P.shape[0]
+    return P[part, part.start * ratio : part.stop * ratio]
+
+
+def _completed(
+    blur: operators.Blur | None, PM: Operator | None, pair: OpenPair, method: Method, align: bool, remarks: Remarks
 ) -> tuple[operators.Blur, Operator]:
     """Blur and response with what is None estimated, like `completed` for a pair that is whole in memory.
 
@@ -69,6 +102,8 @@ def complete_operators(
     pair : OpenPair
     method : Method
         Some need a periodic blur.
+    align : bool
+        False: the shift is not estimated, but that of the georeferencing, or none.
     remarks : Remarks
     """
     if blur is not None and PM is not None:
@@ -94,6 +129,7 @@ def complete_operators(
         *seen.images,
         pair.placement.grids.ratio,
         PM=PM,
+        shift=None if align else (pair.placement.grids.offset or (0.0, 0.0)),
         wavelengths=wavelengths,
         boundary=boundary,
         hsi_valid=seen.hsi_valid,
@@ -117,29 +153,26 @@ class Window:
     hsi_valid: Mask
     msi_valid: Mask
 
+    def as_pair(self, scene: OpenPair) -> Pair:
+        """A pair of its own, of the bands that are used."""
+        images = (formats.Raster(image) for image in self.images)
+        bands = scene.hsi.bands, scene.msi.bands
+        return Pair(*images, scene.placement.grids, *bands, ~self.hsi_valid, ~self.msi_valid)
 
-def levels_and_shift(pair: OpenPair, degradation: Degradation, shifts: bool) -> tuple[Levels | None, Shift | None]:
-    """Scale and offset between the images, and the shift that the operators do not know of, where that is asked for.
+
+def levels_by_window(pair: OpenPair, degradation: Degradation) -> Levels | None:
+    """Scale and offset between the images.
 
     Parameters
     ----------
     pair : OpenPair
     degradation : Degradation
         Of the whole scene.
-    shifts : bool
-        Whether the shift is looked for: not where the operators come from the images themselves.
     """
     where = window_of(pair)
     seen = _window(pair, *(span_of(P, *_ends(part)) for P, part in zip((degradation.P1, degradation.P2), where)))
     here = Degradation(restricted(degradation.P1, seen.rows), restricted(degradation.P2, seen.cols), degradation.PM)
-    levels = estimate_levels(*seen.images, here, seen.hsi_valid, seen.msi_valid)
-    grids = pair.placement.grids
-    if not shifts:
-        return levels, None
-    if grids.offset is not None:
-        return levels, shift_by_georeference(grids, degradation.P1, degradation.P2)
-    complete = seen.hsi_valid.all() and seen.msi_valid.all()
-    return levels, shift_by_images(*seen.images, here) if complete else None
+    return estimate_levels(*seen.images, here, seen.hsi_valid, seen.msi_valid)
 
 
 def _window(pair, rows, cols):

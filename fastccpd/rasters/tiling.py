@@ -12,20 +12,21 @@ from typing import Any, cast
 import numpy as np
 
 from .. import formats, machine, methods
+from ..estimation import Shift
 from ..model import types
 from ..model.checks import working_dtype
 from ..model.degradation import Degradation
-from ..tiles import FusedTiles, TileProgress, fuse_tiles
+from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, preview_of
 from ..tiles.memory import BLOCK
 from ..tiles.state import discard
 from . import operators
-from .estimating import given_operators, is_estimated, unseen
+from .estimating import given_operators, unseen
 from .fusing import check_outputs, check_targets
 from .gaps import fine_mask
 from .pair import Pair
 from .preparation import OpenPair, Preparation, open_pair
 from .remarks import Listener, Remarks
-from .tile_estimates import Adjusted, complete_operators, levels_and_shift
+from .tile_estimates import Adjusted, levels_by_window, settled_by_window
 from .writing import Output, clipped, map_raster, provenance, result_raster, write_raster
 
 
@@ -45,6 +46,12 @@ class TiledFiles:
     written : dict
         The files that were written: "output" and "uncertainty", as far as they were asked for.
     notes, warnings : tuple of str
+    sources : dict of "hsi" and "msi" to dict
+        What is known of the two files.
+    shift : fastccpd.estimation.shift.Shift or None
+        As of `FusedFiles`, measured in one window.
+    preview : Preview or None
+        The scene made small, where that was asked for.
     """
 
     fused: FusedTiles
@@ -55,11 +62,22 @@ class TiledFiles:
     written: dict[str, str]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    sources: dict[str, dict[str, Any]]
+    shift: Shift | None = None
+    preview: Preview | None = None
 
 
 def folder_of(output: types.Path) -> Path:
     """Where the tiles of an output are kept until it is written: beside it, so on the same disk."""
     return Path(f"{os.fsdecode(output)}.tiles")
+
+
+def _is_of_run(folder, path):
+    """Whether what stands at a path, if anything does, was written by the run that is kept in a folder."""
+    try:
+        return not os.path.exists(path) or os.stat(path).st_mtime_ns >= (folder / "state.json").stat().st_mtime_ns
+    except OSError:
+        return False
 
 
 def needs_tiles(pair: OpenPair, method: methods.Method, dtype: str | None = None) -> bool:
@@ -82,6 +100,7 @@ def fuse_files_in_tiles(
     psf: Any = None,
     srf: Any = None,
     bands: str | None = None,
+    align: bool = True,
     uncertainty: types.Path | None = None,
     match_values: bool = False,
     fill_nodata: bool = False,
@@ -93,6 +112,7 @@ def fuse_files_in_tiles(
     memory: float | None = None,
     workers: int | None = None,
     client: Any = None,
+    preview: bool = False,
     method: str | methods.Method = methods.DEFAULT,
     dtype: str | None = None,
     progress: Callable[[TileProgress], Any] | None = None,
@@ -104,8 +124,8 @@ def fuse_files_in_tiles(
 
     Parameters
     ----------
-    hsi, msi, psf, srf, bands, uncertainty, match_values, fill_nodata, keep_filled, overwrite, method, dtype, messages
-        As of `fuse_files`.
+    hsi, msi, psf, srf, bands, align, uncertainty, match_values, fill_nodata, keep_filled, overwrite, method, dtype
+        As of `fuse_files`; so are `messages`.
     output : path
         A GeoTIFF, Zarr or npy file. Its tiles are kept in a folder beside it, `OUTPUT.tiles`, until it is written.
     wanted : Preparation, optional
@@ -115,6 +135,8 @@ def fuse_files_in_tiles(
         Whether to go on with the tiles that are there.
     tile, memory, workers, client, progress, **options
         As of `fastccpd.tiles.fuse_tiles`.
+    preview : bool
+        Whether the scene made small is wanted too, for a report.
     writing : callable(done, total), optional
         Called after each block that is written.
 
@@ -126,6 +148,7 @@ def fuse_files_in_tiles(
     named = {name: options[name] for name in options if name not in ("starts", "combine", "rng", "time_limit")}
     chosen = method if isinstance(method, methods.Method) else methods.make(method, named)
     folder = folder_of(output)
+    overwrite = overwrite or (resume and all(_is_of_run(folder, path) for path in (output, uncertainty) if path))
     images_written, beside = {"-o": output, "--uncertainty": uncertainty}, {"the tiles": folder}
     check_outputs(hsi, msi, psf, srf, images_written, beside, wanted)
     check_targets(output, uncertainty, overwrite, chosen, 1, "best")
@@ -140,10 +163,10 @@ def fuse_files_in_tiles(
     PM = None if PM is None else PM[pair.msi.bands]
     if not (fill_nodata or chosen.takes_gaps):
         _refuse_gaps(pair, chosen)
-    blur, PM = complete_operators(blur, PM, pair, chosen, remarks)
+    blur, PM, shift = settled_by_window(blur, PM, pair, chosen, align, remarks)
     degradation = operators.degradation(blur, PM)
     degradation.check(pair.hsi.shape, pair.msi.shape)
-    levels = _levels(pair, degradation, match_values, not is_estimated(psf, srf, bands), remarks)
+    levels = _levels(pair, degradation, match_values, remarks)
     images = Adjusted(pair.hsi, fill=fill_nodata), Adjusted(pair.msi, levels if match_values else None, fill_nodata)
     if overwrite and not resume:
         discard(folder)
@@ -151,7 +174,10 @@ def fuse_files_in_tiles(
     kept = {"folder": folder, "resume": resume, "uncertainty": uncertainty is not None}
     with fuse_tiles(*images, degradation, method=method, dtype=dtype, **how, **kept, **options) as fused:
         used = wanted.given() | ({"match_values": str(levels)} if match_values else {})
-        tags = _tags(fused, chosen, options.get("rng", 0), pair, facade, degradation, blur, used)
+        sources = _sources(pair)
+        tags = _tags(fused, chosen, options.get("rng", 0), sources, facade, degradation, (blur, shift), used)
+        errors = uncertainty is not None
+        small = preview_of(fused, *images, degradation, uncertainty=errors) if preview else None
         written = {"output": str(output)}
         pixel, marked = np.zeros((1, 1, fused.shape[2]), np.float32), np.ones((1, 1), bool)
         cube = formats.placeholder((*fused.shape[:2], pair.hsi.bands.size), form.dtype)
@@ -170,9 +196,8 @@ def fuse_files_in_tiles(
             write_raster(uncertainty, map_raster(error, facade, np.isnan(error), tags), form, overwrite, remarks)
             written["uncertainty"] = str(uncertainty)
         fused.temporary = True  # the output is there, and the tiles are of no more use
-    return TiledFiles(
-        fused, pair, degradation, blur, sink.nodata, written, tuple(remarks.notes), tuple(remarks.warnings)
-    )
+    said = tuple(remarks.notes), tuple(remarks.warnings)
+    return TiledFiles(fused, pair, degradation, blur, sink.nodata, written, *said, sources, shift, small)
 
 
 class _Marking:
@@ -243,11 +268,9 @@ def _refuse_gaps(pair, method):
                 )
 
 
-def _levels(pair, degradation, apply, shifts, remarks):
-    """Scale and offset between the images by a window; what it shows of them, or of a shift, is said."""
-    levels, shift = levels_and_shift(pair, degradation, shifts)
-    if shift is not None and shift.matters:
-        remarks.warn(str(shift))
+def _levels(pair, degradation, apply, remarks):
+    """Scale and offset between the images by a window; what it shows of them is said."""
+    levels = levels_by_window(pair, degradation)
     if levels is None and apply:
         raise ValueError("--match-values: the images have too little in common to tell a scale; leave it out")
     if levels is not None and apply:
@@ -269,15 +292,21 @@ class _Made:
     seed: int
 
 
-def _tags(fused, method, seed, pair, facade, degradation, blur, used):
-    """How the result was made, the plan too."""
-    result = _Made(method.name, method.options(), seed)
-    sources = {
+def _sources(pair):
+    """What is known of the two files, their hashes too."""
+    return {
         name: image.header.source | formats.hashes_of(image.header)
         for name, image in (("hsi", pair.hsi), ("msi", pair.msi))
     }
+
+
+def _tags(fused, method, seed, sources, facade, degradation, placed, used):
+    """How the result was made, the plan too."""
+    blur, shift = placed
+    result = _Made(method.name, method.options(), seed)
     images = {name: SimpleNamespace(source=source) for name, source in sources.items()}
     described = cast(Pair, SimpleNamespace(**(vars(facade) | images)))  # but for the pixels
-    known = {"blur": blur.settings, "offset": facade.grids.offset}
+    known = {"blur": blur.settings, "blur_sigma": blur.sigma, "moved": blur.moved, "shift": shift}
+    known |= {"offset": facade.grids.offset}
     tags = provenance(result, described, degradation, known, used)
     return tags | {"FASTCCPD_PLAN": json.dumps(fused.plan.as_json())}

@@ -53,6 +53,7 @@ def fusion(
     missing=None,
     band=None,
     quantity="value",
+    every=1,
     overwrite=False,
 ):
     """Write a report of one fusion.
@@ -98,6 +99,9 @@ def fusion(
         The band, from 0, whose picture and residual are shown; None: the green one of the composite.
     quantity : str
         What the values are, for the labels: "reflectance", "counts", …; "value" if nothing is said.
+    every : int
+        Of a scene too large to be held: result and images are every so many-th of its pixels in rows and columns, and
+        `seen`, at the same pixels, and `residuals`, of all, are given. `degradation` is that of the whole scene.
     overwrite : bool
         Whether an existing file may be replaced.
 
@@ -108,7 +112,7 @@ def fusion(
     """
     target = _check_target(path, overwrite)
     given = Given(seen, residuals, snr)
-    case = case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths, given)
+    case = case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths, given, every)
     case.view = view_of(case, missing, quantity, band, pixels)
     sections = {
         "Summary": _summary(case, notes),
@@ -120,7 +124,7 @@ def fusion(
         **({} if result.uncertainty is None else {"Uncertainty": _uncertainty(case)}),
         **({} if degradation is None else {"Blur and response": _operators(case)}),
         "Spectra": _spectra(case),
-        "Convergence": _convergence(case),
+        **({"Convergence": _convergence(case)} if result.trace.cost else {}),
         "Versions": _versions(case),
     }
     content = page(title, sections).encode("utf-8", "backslashreplace")
@@ -142,20 +146,20 @@ def _check_target(path, overwrite):
 
 
 def _summary(case, notes):
-    result = case.result
+    result, (hsi, msi, sri) = case.result, case.sizes
     rows = {
         "Verdict": element("strong", result.verdict),
-        "Fused": f"HSI {size_name(case.hsi.shape)} and MSI {size_name(case.msi.shape)} into {size_name(case.shape)} "
-        "(rows×columns×bands)",
+        "Fused": f"HSI {size_name(hsi)} and MSI {size_name(msi)} into {size_name(sri)} (rows×columns×bands)",
         "Method": result.method,
         "Status": str(result.status),
-        "Iterations": f"{result.n_iter}, final cost {number(result.cost)}",
+        **({"Iterations": f"{result.n_iter}, final cost {number(result.cost)}"} if result.trace.cost else {}),
         "Time": f"{number(result.seconds)} s",
     }
     rows |= figures_of(result, case.snr)
     if case.view.missing is not None:
         rows["Missing"] = (
-            f"{np.count_nonzero(case.view.missing)} of {np.size(case.view.missing)} pixels, grey in pictures"
+            f"{np.count_nonzero(case.view.missing)} of {np.size(case.view.missing)} pixels{_looked_at(case)}, grey in "
+            "pictures"
         )
     rows["Truth"] = "not known" if case.truth is None else "known: errors are measured against it"
     listed = [element("li", note) for note in ([notes] if isinstance(notes, str) else notes)]
@@ -354,7 +358,8 @@ def _spectra(case):
     cubes = ({} if case.truth is None else {"truth": case.truth}) | case.estimates | {"HSI": case.hsi}
     drawn = plots.spectra(cubes, case.view.pixels, case.wavelengths, faint=["HSI"], quantity=case.view.quantity)
     gaps = "" if case.wavelengths is None else " Lines break where bands are missing."
-    caption = f"Spectra at the numbered pixels (rows and columns from 0); of the HSI, the coarse pixel there.{gaps}"
+    counted = "rows and columns from 0" if case.every == 1 else "rows and columns from 0, counting those that are shown"
+    caption = f"Spectra at the numbered pixels ({counted}); of the HSI, the coarse pixel there.{gaps}"
     return _figure(drawn, f"Spectra of {len(case.view.pixels)} pixels of {', '.join(cubes)}", caption)
 
 
@@ -371,8 +376,12 @@ def _versions(case):
 
 
 def _decimation(case):
-    step = plots.display_step(case.shape)
+    step = case.every * plots.display_step(case.shape)
     return "" if step == 1 else f" Large images are shown by every {step}. row and column."
+
+
+def _looked_at(case):
+    return "" if case.every == 1 else " that were looked at"
 
 
 def _whole(image):

@@ -44,6 +44,7 @@ class Case:
     msi_wavelengths: np.ndarray | None
     degradation: Degradation | None
     given: "Given"
+    every: int = 1
     view: View | None = None
 
     @property
@@ -53,6 +54,13 @@ class Case:
     @property
     def shape(self):
         return shape_of(self.result)
+
+    @property
+    def sizes(self):
+        """Shapes of HSI, MSI and result, of which only some pixels may be here."""
+        if self.every == 1 or self.degradation is None:
+            return self.hsi.shape, self.msi.shape, self.shape
+        return self.degradation.hsi_shape, self.degradation.msi_shape, self.degradation.sri_shape
 
     @cached_property
     def seen(self):
@@ -86,7 +94,7 @@ class Given:
     snr: dict[str, float] | None = None
 
 
-def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths, given):
+def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wavelengths, given, every=1):
     """The case of these arguments of a report, or the sentence on what does not fit."""
     if not isinstance(result, FusionResult):
         raise TypeError(f"result: got {type(result).__name__}; a FusionResult is needed")
@@ -102,7 +110,8 @@ def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wa
             got, needed = (size_name(shape_of(one)) for one in (image, result))
             raise ValueError(f"{name}: got {got}, but the result is {needed}; they must agree")
     if degradation is not None:
-        degradation.check(hsi.shape, msi.shape)
+        if every == 1:
+            degradation.check(hsi.shape, msi.shape)
         if msi_wavelengths is None and wavelengths is not None:
             msi_wavelengths = _means_of(wavelengths, degradation.PM)
     for name, centres, cube in (("wavelengths", wavelengths, hsi), ("msi_wavelengths", msi_wavelengths, msi)):
@@ -116,7 +125,9 @@ def case_of(result, hsi, msi, truth, estimates, degradation, wavelengths, msi_wa
     if given.seen is not None and [np.shape(seen) for seen in given.seen] != [hsi.shape, msi.shape]:
         got, needed = [np.shape(seen) for seen in given.seen], [hsi.shape, msi.shape]
         raise ValueError(f"seen: got shapes {got}; those of the images, {needed}, are needed")
-    return Case(result, hsi, msi, truth, named, wavelengths, msi_wavelengths, degradation, given)
+    if every > 1 and None in (given.seen, given.residuals):
+        raise ValueError(f"every: got {every}, without seen or residuals; both are needed")
+    return Case(result, hsi, msi, truth, named, wavelengths, msi_wavelengths, degradation, given, every)
 
 
 def view_of(case, missing, quantity, band, pixels):

@@ -3,6 +3,7 @@
 from .memory import choose_plan, memory_limit
 from .mosaic import FusedTiles
 from .plan import DEFAULT_TILE, LADDER, Plan, Span, make_plan
+from .preview import Preview, preview_of
 from .run import TileProgress, fuse_tiles
 from .sources import IndexedSource, MappedSource, Source, as_source
 
@@ -13,6 +14,7 @@ __all__ = [
     "IndexedSource",
     "MappedSource",
     "Plan",
+    "Preview",
     "Source",
     "Span",
     "TileProgress",
@@ -21,4 +23,5 @@ __all__ = [
     "fuse_tiles",
     "make_plan",
     "memory_limit",
+    "preview_of",
 ]

@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 
 from ..estimation import Gramians, Noise, PathRisks, Statistics, Subspace
+from ..estimation.middle import is_wide, middle_of, without_border
+from ..estimation.verdict import verdict_by_parts
 from ..model.degradation import Degradation
+from ..model.empty_bands import known_bands
 from ..model.types import Array, Operator
+from ..model.verdict import Judged
 from .crews import Hands, done_in_any_order
 from .pieces import Piece, piece_of
 from .plan import span_of
-from .sources import Source
-from .tasks import Gather, Probe, Sum
+from .sources import Source, take
+from .tasks import Compare, Gather, Probe, Sum
 
 # Side in fine pixels of the blocks that statistics are gathered from, of those that rough maps are fitted to, which
 # take more memory, and of the windows that whole paths are fitted to.
@@ -49,6 +53,50 @@ def statistics_of_scene(hsi: Source, msi: Source, degradation: Degradation, crew
     if not total.moments.count:
         raise _no_pixels()
     return total
+
+
+def judged_scene(hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any) -> Judged:
+    """The verdict on a scene: as of `verdict_of`, without the whole of it in memory.
+
+    Parameters
+    ----------
+    hsi, msi, degradation, crew, dtype
+        As of `statistics_of_scene`.
+    """
+
+    def cut(image, place):
+        found = take(image, *(((part.start, part.stop),) for part in place))
+        return found.pixels if dtype is None else found.pixels.astype(dtype, copy=False), found.has
+
+    def read(coarse, fine):
+        (hsi_pixels, hsi_has), (msi_pixels, msi_has) = cut(hsi, coarse), cut(msi, fine)
+        return hsi_pixels, msi_pixels, hsi_has, msi_has
+
+    middle = middle_of(degradation, read)
+    squares = [float(np.sum(np.square(middle.hsi, dtype=np.float64)))]
+
+    def elsewhere(unit):
+        left, chosen = np.zeros(hsi.shape[:2]), np.zeros(hsi.shape[:2], bool)
+        blocks = _pairs(degradation, _blocks, _BLOCK)
+
+        def task(part):
+            return lambda: Compare(_piece(hsi, msi, degradation, part, dtype).read(), unit)
+
+        squares.clear()
+        for (rows, cols), found in zip(blocks, _in_order(crew, [task(part) for part in blocks])):
+            if found is not None:
+                here = slice(*rows), slice(*cols)
+                left[here][found[1]], chosen[here] = found[:2]
+                squares.append(found[2])
+        chosen &= without_border(chosen.shape)
+        return left[chosen], chosen
+
+    bands = known_bands(middle)
+    if bands is None:
+        verdict = verdict_by_parts(middle, degradation, elsewhere if is_wide(degradation) else None)
+    else:
+        verdict = verdict_by_parts(bands.problem)  # of the rest, other bands may have no data
+    return Judged(verdict, float(np.sqrt(sum(squares) / np.prod(hsi.shape))))
 
 
 def gramians_of_scene(

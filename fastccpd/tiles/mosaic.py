@@ -10,6 +10,7 @@ import numpy as np
 from ..estimation import Shared
 from ..model.result import FusionResult, Status
 from ..model.types import Array
+from ..model.verdict import Verdict
 from .memory import BLOCK, HELD
 from .plan import Plan, weights
 from .state import State
@@ -26,6 +27,8 @@ class FusedTiles:
     plan : Plan
     shared : Shared or None
         What was found from the whole scene; None for methods that find all they need in each tile.
+    verdict : Verdict
+        Whether the images of the scene agree.
     method : str
     status : Status
         The worst of all tiles; `converged` if all have.
@@ -41,6 +44,7 @@ class FusedTiles:
     dtype: Any
     plan: Plan
     shared: Shared | None
+    verdict: Verdict
     method: str
     status: Status
     statuses: dict[tuple[int, int], Status | None]

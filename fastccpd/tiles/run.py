@@ -17,7 +17,7 @@ from ..model.degradation import Degradation
 from ..model.result import Status
 from ..workers import worker_count
 from .crews import crew_of, done_in_any_order
-from .first_pass import gramians_of_scene, path_risks_of_scene, statistics_of_scene
+from .first_pass import gramians_of_scene, judged_scene, path_risks_of_scene, statistics_of_scene
 from .memory import PROCESS, choose_plan, memory_limit
 from .mosaic import FusedTiles
 from .pieces import piece_of
@@ -33,9 +33,9 @@ class TileProgress:
 
     Attributes
     ----------
-    stage : "statistics", "samples" or "tiles"
+    stage : "verdict", "statistics", "samples" or "tiles"
     done, total : int
-        Tiles, those of a run before this one included; 0 in the first two stages.
+        Tiles, those of a run before this one included; 0 in the stages before.
     megapixels_per_second : float
         Fine pixels of this run's tiles by its seconds; 0 before the first is done.
     seconds_left : float or None
@@ -139,6 +139,7 @@ def fuse_tiles(
     tell = progress or (lambda _: None)
     try:
         with crew_of(workers, client) as crew:
+            judged = _judged(state, sources, degradation, crew, dtype, tell)
             shared = None
             if request.method.shares:
                 shared = _shared(state, sources, degradation, crew, dtype, uncertainty, tell)
@@ -148,7 +149,7 @@ def fuse_tiles(
 
             def task(place):
                 piece = _piece_of(plan, place, sources, degradation, dtype)
-                return lambda: Fuse(piece.read(), request, shared, (rng, *place), str(state.tile_path(place)))
+                return lambda: Fuse(piece.read(), request, shared, judged, (rng, *place), str(state.tile_path(place)))
 
             meter = _Meter(plan, len(statuses))
             tell(meter.progress())
@@ -168,6 +169,7 @@ def fuse_tiles(
         dtype=work,
         plan=plan,
         shared=shared,
+        verdict=judged.verdict,
         method=request.method.name,
         status=_worst(statuses.values()),
         statuses={place: statuses[place] for place in plan.tiles()},
@@ -176,6 +178,15 @@ def fuse_tiles(
         state=state,
         temporary=temporary,
     )
+
+
+def _judged(state, sources, degradation, crew, dtype, tell):
+    """The verdict on the scene: found now, or in the run that goes on."""
+    found = state.judged
+    if found is None:
+        tell(TileProgress("verdict"))
+        found = state.judged = judged_scene(*sources, degradation, crew, dtype)
+    return found
 
 
 def _shared(state, sources, degradation, crew, dtype, errors, tell):

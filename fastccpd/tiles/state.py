@@ -2,6 +2,7 @@
 
 state.json     what was asked for: a run goes on only with the same images, operators, method, options and version
 plan.json      the plan
+verdict.json   the verdict on the scene
 first.npz      the figures of the first pass
 tile-R-C.npz   a finished tile: its maps, factors or pixels, each array with its hash (`FusionResult.save`)
 lock           held as long as a process works here; the system lets go of it however that process ends
@@ -34,9 +35,10 @@ from ..model import types
 from ..model.degradation import Degradation
 from ..model.files import first_line, lock, replacing, write_whole
 from ..model.result import FusionResult, Status
+from ..model.verdict import Judged, Verdict
 from .plan import Plan
 
-_FORMAT = 2
+_FORMAT = 3
 
 # How often the lock is asked for, and the seconds between.
 _TRIES, _PAUSE = 10, 0.5
@@ -132,6 +134,20 @@ class State:
     @plan.setter
     def plan(self, plan: Plan) -> None:
         write_whole(self.folder / "plan.json", json.dumps(plan.as_json()))
+
+    @property
+    def judged(self) -> Judged | None:
+        """The verdict on the scene, once there is one."""
+        path = self.folder / "verdict.json"
+        if not path.exists():
+            return None
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        return Judged(Verdict.from_json(plain["verdict"]), plain["size"])
+
+    @judged.setter
+    def judged(self, judged: Judged) -> None:
+        plain = {"verdict": judged.verdict.as_json(), "size": judged.size}
+        write_whole(self.folder / "verdict.json", json.dumps(plain))
 
     def keep_first(self, statistics: Statistics, gramians: Gramians, risks: PathRisks) -> None:
         """Keep the figures of the first pass."""

@@ -22,10 +22,13 @@ from ..estimation import (
     path_risks_of,
     statistics_of,
 )
+from ..estimation.middle import blurred_from_data
+from ..estimation.patches import differences
 from ..fusion import Request, run
 from ..model.problem import Factors, Maps
 from ..model.result import FusionResult
-from ..model.types import Array
+from ..model.types import Array, Mask
+from ..model.verdict import Judged
 from .pieces import Piece
 
 # Parameters of glibc's mallopt.
@@ -76,6 +79,29 @@ class Gather:
 
 
 @dataclass(frozen=True, eq=False)
+class Compare:
+    """Where the images of a piece can be compared, and by how much they differ there; None where it has no data.
+
+    Attributes
+    ----------
+    piece : Piece
+    unit : (MSI bands,) array
+        As of `fastccpd.estimation.patches.differences`.
+    """
+
+    piece: Piece
+    unit: Array
+
+    def __call__(self) -> tuple[Array, Mask, float] | None:
+        """The differences, the pixels of the HSI that they are of, and the sum of squares of the HSI."""
+        problem = self.piece.problem()
+        if problem is None:
+            return None
+        chosen = blurred_from_data(problem)
+        return differences(problem, chosen, self.unit), chosen, float(np.sum(np.square(problem.hsi, dtype=np.float64)))
+
+
+@dataclass(frozen=True, eq=False)
 class Sum:
     """What a piece says of the spectra; None where it has no complete pixel."""
 
@@ -122,6 +148,8 @@ class Fuse:
     piece : Piece
     request : Request
     shared : Shared or None
+    judged : Judged
+        The verdict on the scene.
     seed : sequence of int
         Of this tile's random numbers: the scene's, and the tile's id.
     path : str
@@ -131,6 +159,7 @@ class Fuse:
     piece: Piece
     request: Request
     shared: Shared | None
+    judged: Judged
     seed: tuple[int, ...]
     path: str
 
@@ -143,7 +172,7 @@ class Fuse:
         if problem is None:
             return {"status": None, "seconds": 0.0}
         generators = np.random.default_rng(list(self.seed)).spawn(self.request.starts)
-        result = run(self.request, problem, generators, list(self.seed), shared=self.shared)
+        result = run(self.request, problem, generators, list(self.seed), shared=self.shared, judged=self.judged)
         kept(result, self.piece).save(self.path, overwrite=True)
         return {"status": result.status.name, "seconds": result.seconds, "shown": result.shown}
 

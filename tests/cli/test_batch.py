@@ -19,6 +19,7 @@ from fastccpd import rasters
 from fastccpd.cli import main
 from fastccpd.cli.manifest import rows_of
 from fastccpd.model.files import lock
+from fastccpd.model.verdict import Grade
 from fastccpd.tiles.crews import Hands, done_in_any_order
 
 QUICK = ("--method", "gsa", "--srf", "landsat", "--quiet")
@@ -75,6 +76,8 @@ def test_a_bad_pair_is_a_line_and_not_an_end(manifest, tmp_path, capsys):
     assert lines["torn"]["error"].startswith("ValueError: ")
     assert "torn_hsi.npz" in lines["torn"]["verdict"]
     assert lines["beta"]["metrics"]["rsnr"] > 10.0
+    assert lines["beta"]["verdict"].startswith(tuple(grade.value for grade in Grade))
+    assert lines["beta"]["reason"].startswith("finished")
     assert lines["alpha"]["metrics"] is None
     assert len(lines["alpha"]["sha256"]["output"]) == 64
     assert lines["alpha"]["sha256"]["hsi"] == lines["beta"]["sha256"]["hsi"]
@@ -267,7 +270,7 @@ def test_ctrl_c_says_how_to_go_on(pairs, tmp_path):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.endswith("and the same command with --resume goes on\n")
 

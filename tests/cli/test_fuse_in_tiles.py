@@ -86,10 +86,7 @@ def test_a_scene_that_does_not_fit_is_fused_in_tiles_by_itself(files, tmp_path, 
     ("arguments", "message"),
     [
         (("--tile", 4), "tile: got 4"),
-        (
-            ("--tile", 40, "--report", "page.html"),
-            "--report: is not done in tiles; leave it out, or report on a --window",
-        ),
+        (("--tile", 40, "--report", "no/such/folder/page.html"), "no/such/folder"),
         (("--memory", "lots"), "argument --memory: got 'lots'; a number of bytes, as in 4G or 500M, is needed"),
         (("--memory", "50M"), "memory: got 0.05 GB, but two processes alone take 0.55 GB; more is needed"),
     ],
@@ -125,6 +122,58 @@ def test_a_store_that_holds_an_input_is_not_replaced(files, tmp_path, capsys):
         assert run(inside, store, *how, "--force") == 2
         assert f"-o: {store} holds one of the inputs, which are never overwritten" in capsys.readouterr().err
     assert all(os.path.exists(file) for file in inside)
+
+
+@pytest.mark.parametrize("most", [1 << 27, 60_000])
+def test_a_report_is_made_of_a_part_of_the_pixels(most, files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("fastccpd.tiles.preview._BYTES", most)
+    whole, page = tmp_path / "whole.tif", tmp_path / "page.html"
+    assert run(files, whole, "--json") == 0
+    expected = json.loads(capsys.readouterr().out)
+    how = "--tile", 40, "--workers", 0, "--json", "--uncertainty", tmp_path / "error.tif"
+    assert run(files, tmp_path / "tiled.tif", *how, "--report", page) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"]["report"] == str(page)
+    assert told["verdict"] == expected["verdict"]
+    for name in ("hsi", "msi"):  # of all pixels, whichever are shown
+        assert told["residuals"][name] == pytest.approx(expected["residuals"][name], rel=0.02)
+    text = page.read_text()
+    for part in ("96×80×36", "the images agree", "fused in 6 tiles of 40", "Estimated SNR", "Uncertainty", "tv-maps"):
+        assert part in text, part
+    assert ("every 5. row" in text) == (most == 60_000)
+    assert "Convergence" not in text
+    assert run(files, tmp_path / "other.tif", "--tile", 40, "--report", page) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_images_that_disagree_are_written_and_exit_with_5(tmp_path, capsys):
+    _, hsi, msi, _ = small_pair(kind="reflect")
+    paths = [str(tmp_path / name) for name in ("hsi.npy", "msi.npy")]
+    for path, cube in zip(paths, (hsi, 50 * msi)):
+        np.save(path, cube)
+    assert run(paths, tmp_path / "out.npy", "--method", "gsa", "--tile", 48, "--workers", 0, "--json") == 5
+    said = capsys.readouterr()
+    assert json.loads(said.out)["verdict"]["cause"] == "scale"
+    assert "the images disagree: the MSI is" in said.err
+    assert (tmp_path / "out.npy").exists()
+
+
+def test_the_blur_is_moved_by_the_shift_as_in_the_whole(tmp_path, capsys):
+    _, hsi, msi, _ = small_pair((160, 128, 36), kind="reflect")
+    paths = [str(tmp_path / name) for name in ("hsi.npy", "msi.npy")]
+    for path, cube in zip(paths, (hsi, np.roll(msi, 2, axis=0))):
+        np.save(path, cube)
+    found = {}
+    for name, how in (("whole", ()), ("tiled", ("--tile", 64, "--workers", 0)), ("left", ("--tile", 64, "--no-align"))):
+        code = run(paths, tmp_path / f"{name}.npy", "--method", "gsa", "--json", *how)
+        found[name] = code, json.loads(capsys.readouterr().out)
+    assert found["tiled"][0] == found["whole"][0] == 0
+    np.testing.assert_allclose(found["tiled"][1]["alignment"]["blur_moved"], (2.0, 0.0), atol=0.1)
+    np.testing.assert_allclose(
+        found["tiled"][1]["alignment"]["blur_moved"], found["whole"][1]["alignment"]["blur_moved"]
+    )
+    assert found["left"][0] == 5
+    assert found["left"][1]["alignment"]["blur_moved"] is None
 
 
 def relative(first, second):
@@ -173,6 +222,29 @@ def test_gaps_are_filled_in_tiles_for_methods_that_leave_out_nothing(files, tmp_
     assert "--fill-nodata" in line
 
 
+def test_a_run_that_was_killed_after_its_output_was_written_is_resumed(files, tmp_path, monkeypatch):
+    """Of the two files that are written the first is in its place; one that was there before is not replaced."""
+    out, error = tmp_path / "out.tif", tmp_path / "error.tif"
+    how = "--tile", 48, "--workers", 0, "--quiet", "--uncertainty", error
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fastccpd.rasters.tiling.map_raster", killed)
+        assert run(files, out, *how) == 130
+    written = out.read_bytes()
+    assert not error.exists()
+    error.write_bytes(b"mine")
+    os.utime(error, (1.0, 1.0))
+    assert run(files, out, *how, "--resume") == 2
+    assert error.read_bytes() == b"mine"
+    error.unlink()
+    assert run(files, out, *how, "--resume") == 0
+    assert out.read_bytes() == written
+    assert error.exists()
+
+
 def test_formats_that_are_not_streamed_are_named(files, tmp_path, capsys):
     assert run(files, tmp_path / "out.mat", "--tile", 40) == 2
     assert "out.mat: is not written in tiles; one of .tif, .tiff, .zarr, .npy is needed" in capsys.readouterr().err
@@ -191,7 +263,7 @@ def test_ctrl_c_leaves_tiles_and_resume_gives_the_same_bytes(files, tmp_path):
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.endswith(f"kept in {folder}, and the same command with --resume goes on\n")
     assert not broken.exists()

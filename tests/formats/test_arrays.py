@@ -1,6 +1,7 @@
 """Named arrays of a file, and what is refused before it is read, for every caller."""
 
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -226,3 +227,17 @@ def test_the_blur_of_a_file_is_that_of_its_matrices(tmp_path):
     operators = preset("stereo", SHAPE)
     np.savez_compressed(tmp_path / "blur.npz", P1=operators.P1.toarray(), P2=operators.P2.toarray().astype(">f4"))
     assert main(fuse(hsi, msi, "--srf", "landsat", "--psf", tmp_path / "blur.npz")) == 4
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("dtype", [">f4", "<i2"])
+def test_a_part_of_an_npy_file_is_read_without_the_rest(order, axis, dtype, tmp_path):
+    stored = np.arange(7 * 9 * 5).reshape(7, 9, 5).astype(dtype, order=order)
+    np.save(tmp_path / "a.npy", stored)
+    source = pickle.loads(pickle.dumps(formats.windows(tmp_path / "a.npy", band_axis=axis)))
+    assert source.by_parts
+    part = source.read(slice(1, 4), slice(2, 5))
+    np.testing.assert_array_equal(part, np.moveaxis(stored, 2 if axis is None else axis, 2)[1:4, 2:5])
+    assert type(part) is np.ndarray  # and no mapping of the file
+    assert part.flags.owndata

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tiled_scenes import small_pair
 
+import fastccpd
 from fastccpd import Problem
 from fastccpd.estimation import (
     fit_maps,
@@ -15,8 +16,9 @@ from fastccpd.estimation import (
     spectra_of_scene,
     statistics_of,
     subspace_of,
+    verdict_of,
 )
-from fastccpd.tiles import as_source, first_pass
+from fastccpd.tiles import as_source, first_pass, fuse_tiles
 from fastccpd.tiles.crews import crew_of
 
 
@@ -90,3 +92,40 @@ def test_a_material_that_no_window_sees_has_its_spectrum(whole):
     basis = np.linalg.qr(spectra)[0]
     unit = odd / subspace.hsi
     assert np.linalg.norm(unit - basis @ (basis.T @ unit)) < 0.1 * np.linalg.norm(unit)
+
+
+def spoilt(cause, hsi, msi):
+    """A pair with something wrong with it."""
+    if cause == "scale":
+        return hsi, np.float32(50.0) * msi
+    if cause == "shift":
+        return hsi, np.roll(msi, 3, axis=0)
+    if cause == "mask":  # a cloud, far from the middle
+        msi = msi.copy()
+        msi[:40, :44] = msi.max()
+    return hsi, msi
+
+
+@pytest.mark.parametrize("cause", [None, "scale", "shift", "mask"])
+def test_the_verdict_is_that_on_the_whole(cause, tmp_path):
+    _, hsi, msi, degradation = small_pair((224, 200, 36), "reflect")
+    pair = spoilt(cause, hsi, msi)
+    expected = verdict_of(Problem(*pair, degradation))
+    assert expected.cause == cause
+    with fuse_tiles(*pair, degradation, tile=96, method="gsa", workers=0, folder=tmp_path / "state") as fused:
+        assert fused.verdict == expected
+    with fuse_tiles(
+        *pair, degradation, tile=96, method="gsa", workers=0, folder=tmp_path / "state", resume=True
+    ) as again:
+        assert again.verdict == expected
+
+
+def test_the_verdict_widens_the_expected_error_alike_in_all_tiles():
+    """By the size of the whole scene's misfit, as in an image fused whole."""
+    _, hsi, msi, degradation = small_pair(kind="reflect")
+    msi = np.float32(1.5) * msi
+    whole = fastccpd.fuse(hsi, msi, degradation, method="tv-maps")
+    assert whole.verdict.disagrees
+    with fuse_tiles(hsi, msi, degradation, tile=48, method="tv-maps", workers=0, uncertainty=True) as fused:
+        assert fused.verdict == whole.verdict
+        np.testing.assert_allclose(fused.uncertainty()[:, :, 0], whole.uncertainty, rtol=0.05)

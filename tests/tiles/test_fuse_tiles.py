@@ -89,8 +89,8 @@ def test_bytes_do_not_depend_on_workers_or_on_what_holds_the_images(tmp_path):
         block = fused.render(slice(20, 50), slice(10, 75))
         assert block.tobytes() == expected[20:50, 10:75].tobytes()
         assert fused.converged
-    assert [entry.stage for entry in seen[:2]] == ["statistics", "samples"]
-    assert [entry.done for entry in seen[2:]] == list(range(len(fused.plan) + 1))
+    assert [entry.stage for entry in seen[:3]] == ["verdict", "statistics", "samples"]
+    assert [entry.done for entry in seen[3:]] == list(range(len(fused.plan) + 1))
     assert seen[-1].total == len(fused.plan)
     assert seen[-1].megapixels_per_second > 0.0
     assert seen[-1].seconds_left == 0.0
