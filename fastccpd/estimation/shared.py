@@ -21,6 +21,7 @@ from .moments import complete, pixels_of
 from .noise import Noise, noise_from
 from .statistics import Statistics
 from .subspace import Subspace, scaled, spectra_from, subspace_from
+from .sums import Sums
 from .tv_maps import fit_maps, known_noise, rough_maps
 
 
@@ -31,7 +32,9 @@ class Shared:
     Attributes
     ----------
     noise : Noise
+        Of the whole scene.
     subspace : Subspace
+        Of the whole scene.
     spectra : (bands, P) array
         F of all maps, in units of the noise.
     weight : float
@@ -48,8 +51,8 @@ class Shared:
 
 
 @dataclass(frozen=True, eq=False)
-class Gramians:
-    """What a part of a scene says of its spectra; those of two parts add up.
+class Gramians(Sums):
+    """What a part of a scene says of its spectra.
 
     Attributes
     ----------
@@ -61,9 +64,6 @@ class Gramians:
 
     gram: np.ndarray
     cross: np.ndarray
-
-    def __add__(self, other: "Gramians") -> "Gramians":
-        return Gramians(self.gram + other.gram, self.cross + other.cross)
 
 
 @dataclass(frozen=True, eq=False)
