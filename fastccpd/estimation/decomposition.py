@@ -101,7 +101,9 @@ class MapDecomposer:
     Attributes
     ----------
     maps : Maps
+        What is decomposed.
     degradation : Degradation
+        Its P1 and P2 are used.
     options : dict
         Of its `Fitting`.
     start : dict
@@ -150,10 +152,10 @@ def decompose_scene(
     fitting: Fitting | None = None,
     *,
     rng: np.random.Generator,
+    of_maps: bool = True,
     bound: float | None = None,
     callback: Callback | None = None,
     time_limit: float | None = None,
-    of_maps: bool = True,
 ) -> Decomposition | None:
     """The `Decomposition` of maps, or of the images themselves where that has a lower risk than the maps.
 
@@ -165,10 +167,10 @@ def decompose_scene(
         Its maps.
     fitting, rng, callback, time_limit
         As of `decompose_maps`.
-    bound : float, optional
-        The `risk_bound` of the problem, if it is known.
     of_maps : bool
         Where the rank is to be found and the maps are the better image: whether to decompose them, or give None.
+    bound : float, optional
+        The `risk_bound` of the problem, if it is known.
     """
     fitting = replace(fitting or Fitting(), closeness=closeness(problem, subspace, fit))
     run, images = _Run(fitting, callback, time_limit), _Images(problem, subspace)

@@ -83,7 +83,6 @@ def estimate_levels(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from fastccpd.estimation import estimate_levels
     >>> from fastccpd.imaging import degrade, preset, scenes
     >>> scene = scenes.synthetic((32, 40, 36)).cube

@@ -118,7 +118,6 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
 
     Examples
     --------
-    >>> import numpy as np
     >>> from fastccpd import Problem
     >>> from fastccpd.estimation import noise_of
     >>> from fastccpd.imaging import add_noise, degrade, preset, scenes

@@ -29,17 +29,6 @@ from ..model.types import Array, Matrix, Operator
 from .map_data import Blur
 from .noise import of_few_bands, of_many_bands
 
-# Directions count as signals above so many times the largest that noise would have.
-_STANDS_OUT = 1.05
-
-# Bands further apart than so many times the usual distance are no neighbours.
-_FAR = 4.0
-
-_FEWEST = 12
-
-# Exchanges in a row that leave as many bands of the wrong sign.
-_PATIENCE = 5
-
 
 @dataclass(frozen=True, eq=False)
 class ResponseEstimate:
@@ -82,32 +71,46 @@ class ResponseEstimate:
         return text.replace("-", "−")
 
 
+# Directions count as signals above so many times the largest that noise would have.
+_STANDS_OUT = 1.05
+
+# Bands further apart than so many times the usual distance are no neighbours.
+_FAR = 4.0
+
+_FEWEST = 12
+
+# Exchanges in a row that leave as many bands of the wrong sign.
+_PATIENCE = 5
+
+
 def estimate_response(
     hsi: ArrayLike,
     msi: ArrayLike,
     P1: Matrix,
     P2: Matrix,
     *,
+    offset: bool = False,
     wavelengths: ArrayLike | None = None,
     overlap: ArrayLike | None = None,
-    offset: bool = False,
     hsi_valid: ArrayLike | None = None,
     msi_valid: ArrayLike | None = None,
     noise: Sequence[ArrayLike] | None = None,
 ) -> ResponseEstimate:
     """The spectral response between two images whose blur is known.
 
+    It is known in the spectral directions that the scene has, and there only: it belongs to this pair of images.
+
     Parameters
     ----------
     hsi, msi : (rows, columns, bands) arrays
     P1, P2 : matrices
         The blur along rows and columns, as of `fastccpd.Degradation`.
+    offset : bool
+        Whether an offset is sought for each band.
     wavelengths : (bands,) array, optional
         Centres of the HSI's bands: neighbours are those in this order. None: the order of the bands.
     overlap : (MSI bands, bands) bool array, optional
         Where the response may be other than zero. None: everywhere.
-    offset : bool
-        Whether an offset is sought for each band.
     hsi_valid, msi_valid, noise
         As of `estimate_blur`.
 
@@ -117,14 +120,13 @@ def estimate_response(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from fastccpd.estimation import estimate_response
     >>> from fastccpd.imaging import degrade, preset, scenes
     >>> scene = scenes.synthetic((64, 60, 40)).cube
     >>> degradation = preset("stereo", scene.shape)
     >>> hsi, msi = degrade(scene, degradation)
     >>> found = estimate_response(hsi, msi, degradation.P1, degradation.P2)
-    >>> bool(np.abs(scene @ found.PM.toarray().T - msi).max() < 0.02 * msi.max())
+    >>> bool(abs(scene @ found.PM.toarray().T - msi).max() < 0.02 * msi.max())
     True
     """
     hsi, msi = as_cube(hsi, "hsi"), as_cube(msi, "msi")

@@ -135,14 +135,16 @@ def fit_maps(
     noise: Noise | None = None,
     subspace: Subspace | None = None,
     *,
+    errors: bool = True,
     spectra: Array | None = None,
     weight: float | None = None,
-    errors: bool = True,
     max_iter: int | None = None,
     callback: Callback | None = None,
     time_limit: float | None = None,
 ) -> MapFit:
     """Fit maps to the two images of a problem, every weight from the data.
+
+    The weight λ is the one of least estimated risk, unless it is given.
 
     Parameters
     ----------
@@ -151,12 +153,12 @@ def fit_maps(
         Of `noise_of(problem)`, which is what is taken otherwise.
     subspace : Subspace, optional
         Of `subspace_of(problem, noise)`, which is what is taken otherwise.
+    errors : bool
+        Whether expected errors are asked for, which take as long as a few steps of the path.
     spectra : (bands, P) array, optional
         F, where it is known already, of the whole of a scene of which this is a part.
     weight : float, optional
         λ, where it is known already. Risk and degrees of freedom, which it would be found by, are then NaN.
-    errors : bool
-        Whether expected errors are asked for, which take as long as a few steps of the path.
     max_iter : int, optional
         The most steps down the path of λ.
     callback : callable(Progress) -> bool, optional
@@ -167,14 +169,14 @@ def fit_maps(
     Returns
     -------
     MapFit
+        Maps and spectra, the weight and its risk, and how the fit ended.
 
     Examples
     --------
     >>> from fastccpd import Problem
     >>> from fastccpd.estimation import fit_maps
     >>> from fastccpd.imaging import add_noise, degrade, preset, scenes
-    >>> scene = scenes.synthetic((64, 60, 40)).cube
-    >>> degradation = preset("stereo", scene.shape)
+    >>> scene, degradation = scenes.synthetic((64, 60, 40)).cube, preset("stereo", (64, 60, 40))
     >>> images = [add_noise(image, 20.0, rng=0) for image in degrade(scene, degradation)]
     >>> fit = fit_maps(Problem(*images, degradation))
     >>> fit.Z.shape[:2], fit.S.shape[0], fit.status.converged

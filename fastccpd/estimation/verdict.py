@@ -83,10 +83,12 @@ def verdict_of(problem: Problem) -> Verdict:
     Parameters
     ----------
     problem : Problem
+        The two images and the operators between them.
 
     Returns
     -------
     Verdict
+        Its grade, and where the images disagree the cause and what to try.
 
     Examples
     --------
