@@ -40,9 +40,9 @@ def fuse(
     time_limit: float | None = None,
     threads: int | None = None,
     callback: Callback | None = None,
-    check_finite: bool = True,
     hsi_valid: ArrayLike | None = None,
     msi_valid: ArrayLike | None = None,
+    check_finite: bool = True,
     regularisers: Sequence[Regulariser] = (),
     **options: Any,
 ) -> FusionResult:
@@ -276,6 +276,7 @@ def load(path: Path) -> FusionResult:
     Parameters
     ----------
     path : path
+        The file.
 
     Returns
     -------

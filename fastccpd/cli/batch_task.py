@@ -29,7 +29,9 @@ class FusePair:
     Attributes
     ----------
     row : Row
+        The pair, the output and the options of this pair.
     overwrite : bool
+        Whether an output that exists may be replaced.
     pictures : bool
         Whether a thumbnail is made.
     """

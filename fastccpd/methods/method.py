@@ -43,17 +43,25 @@ class Solution:
     Attributes
     ----------
     status : Status
+        Why the fit ended.
     cost : float
         Of what is shown.
     n_iter : int
+        How many iterations were made.
     trace : Trace
+        The cost after each iteration.
     factors : Factors or None
+        A, B and C, of methods that have them.
     image : array or None
+        The rendered image, of methods without maps and factors.
     maps : Maps or None
         The image is rendered from the maps, if there are any, and else from the factors.
     uncertainty : (I, J) array or None
+        The expected error of each pixel, root mean square over bands.
     effective_rank : int or None
+        How many terms of the factors are not pruned.
     noise : (hsi, msi) or None
+        The standard deviation of each band, of methods that estimate it.
     risk : float or None
         An estimate of its error, by which the best of several starts is chosen; None: by the cost.
     shown : "maps", "factors" or "image"

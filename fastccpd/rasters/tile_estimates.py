@@ -181,6 +181,7 @@ class Adjusted:
     Attributes
     ----------
     image : Image
+        As it stands in its file.
     levels : Levels or None
         Of an image whose values are scale × those wanted + offset.
     fill : bool
