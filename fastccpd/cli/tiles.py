@@ -13,6 +13,7 @@ from ..rasters.preparation import open_pair
 from ..rasters.remarks import Remarks
 from ..rasters.tiling import folder_of, fuse_files_in_tiles, needs_tiles
 from ..rasters.writing import Output
+from .options import fusion_arguments
 from .output import naming_force, print_error, print_json, print_pairs
 from .preparing import preparation_of
 from .progress import tiles_progress
@@ -63,7 +64,7 @@ class _Nobody:
         pass
 
 
-def run_in_tiles(options, settings):
+def run_in_tiles(options):
     """Fuse in tiles; the exit code."""
     if options.report:
         raise ValueError("--report: is not done in tiles; leave it out, or report on a --window of the scene")
@@ -91,30 +92,15 @@ def run_in_tiles(options, settings):
                 options.msi,
                 options.output,
                 wanted=preparation_of(options),
-                psf=options.psf,
-                srf=options.srf,
-                bands=options.bands,
-                uncertainty=options.uncertainty,
-                match_values=options.match_values,
-                fill_nodata=options.fill_nodata,
-                keep_filled=options.keep_filled,
                 form=form,
-                overwrite=options.force,
                 resume=options.resume,
                 tile=options.tile,
                 memory=options.memory,
                 workers=options.workers,
                 client=options.scheduler,
-                method=options.method,
-                dtype=options.dtype,
-                starts=options.starts,
-                combine=options.combine,
-                rng=options.seed,
-                time_limit=options.time_limit,
                 progress=progress,
                 writing=writing,
-                messages=options.messages,
-                **settings,
+                **fusion_arguments(options),
             )
     except KeyboardInterrupt:
         last = seen[-1] if seen else None
