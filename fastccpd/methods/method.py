@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import DTypeLike
 
 from ..model.checks import set_fields
@@ -124,12 +125,7 @@ class Method:
         return problem
 
     def solve(
-        self,
-        problem: Any,
-        *,
-        rng: np.random.Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         raise NotImplementedError(f"{type(self).__name__} has no solve")
 
