@@ -117,6 +117,7 @@ def estimate_response(
     Returns
     -------
     ResponseEstimate
+        PM with its standard errors, the offsets, and what is left unexplained.
 
     Examples
     --------
@@ -161,9 +162,9 @@ def response_of(
     seen: Array,
     sigma: Array,
     seen_noise: Array,
-    wavelengths: ArrayLike | None = None,
-    overlap: ArrayLike | None = None,
-    offset: bool = False,
+    wavelengths: ArrayLike | None,
+    overlap: ArrayLike | None,
+    offset: bool,
 ) -> ResponseEstimate:
     """The `ResponseEstimate` of pixels of the HSI and what the blurred MSI shows there.
 

@@ -173,12 +173,11 @@ def fit_maps(
 
     Examples
     --------
-    >>> from fastccpd import Problem
-    >>> from fastccpd.estimation import fit_maps
+    >>> from fastccpd import Problem, estimation
     >>> from fastccpd.imaging import add_noise, degrade, preset, scenes
     >>> scene, degradation = scenes.synthetic((64, 60, 40)).cube, preset("stereo", (64, 60, 40))
     >>> images = [add_noise(image, 20.0, rng=0) for image in degrade(scene, degradation)]
-    >>> fit = fit_maps(Problem(*images, degradation))
+    >>> fit = estimation.fit_maps(Problem(*images, degradation))
     >>> fit.Z.shape[:2], fit.S.shape[0], fit.status.converged
     ((64, 60), 40, True)
     """

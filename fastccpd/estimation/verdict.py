@@ -95,8 +95,7 @@ def verdict_of(problem: Problem) -> Verdict:
     >>> from fastccpd import Problem
     >>> from fastccpd.estimation import verdict_of
     >>> from fastccpd.imaging import add_noise, degrade, preset, scenes
-    >>> scene = scenes.synthetic((64, 60, 40)).cube
-    >>> degradation = preset("stereo", scene.shape)
+    >>> scene, degradation = scenes.synthetic((64, 60, 40)).cube, preset("stereo", (64, 60, 40))
     >>> hsi, msi = (add_noise(image, 30.0, rng=0) for image in degrade(scene, degradation))
     >>> print(verdict_of(Problem(hsi, msi, degradation)))
     the images agree: they differ by no more than their noise

@@ -254,6 +254,8 @@ class FusionResult:
 class FailedFusion:
     """What `fuse_many` gives in place of a result, with on_error="keep", where there is an error.
 
+    It has a status, as results have, so that a list of both can be looked through.
+
     Attributes
     ----------
     error : Exception
