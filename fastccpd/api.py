@@ -327,6 +327,14 @@ def memory_needed(
     hsi, msi : array or shape
         Arrays, or just their shapes (with `dtype`, default float64), of images in C order and of that dtype: others are
         copied, which counts where the array itself is given.
+    method, rank, **options
+        As of `fuse`.
+    dtype : float32 or float64, optional
+        Precision of the work. None: float32 if both images are float32 or float16, else float64.
+
+    Returns
+    -------
+    int
 
     Examples
     --------

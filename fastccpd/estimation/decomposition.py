@@ -86,9 +86,13 @@ def decompose_maps(
     fitting : Fitting, optional
     rng : numpy.random.Generator
         Draws the start.
-    callback : callable(Progress) -> bool, optional
-    time_limit : float, optional
-        Seconds.
+    callback, time_limit
+        As of `fit_maps`.
+
+    Returns
+    -------
+    Decomposition
+        Of "maps".
     """
     run = _Run(fitting or Fitting(), callback, time_limit)
     return run.decomposition(_of_maps(run, maps, degradation, rng), "maps")
@@ -171,6 +175,11 @@ def decompose_scene(
         Where the rank is to be found and the maps are the better image: whether to decompose them, or give None.
     bound : float, optional
         The `risk_bound` of the problem, if it is known.
+
+    Returns
+    -------
+    Decomposition or None
+        None where `of_maps` says so.
     """
     fitting = replace(fitting or Fitting(), closeness=closeness(problem, subspace, fit))
     run, images = _Run(fitting, callback, time_limit), _Images(problem, subspace)

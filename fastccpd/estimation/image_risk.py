@@ -56,6 +56,7 @@ class ImageRisk:
 
     @property
     def total(self) -> float:
+        """The risk that ranks are compared by."""
         return _CAUTIOUS * self.variance + sum(self.bias)
 
     @property
@@ -84,6 +85,11 @@ def image_risk(objective: CoupledCPD, x: Vector, sigmas: Sequence[Array], seed: 
         The standard deviation of each band's noise, in the caller's units.
     seed : int
         Of the drawn noise: the same for ranks that are compared.
+
+    Returns
+    -------
+    ImageRisk
+        Variance and bias, as parts of the scene's energy.
     """
     objective.cost_and_gradient(x)
     modes = objective.modes

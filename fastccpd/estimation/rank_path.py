@@ -142,6 +142,11 @@ def fit_rank_path(
         The cost above which a fit is of no use: one that cannot be hoped to fall below it is not brought to its end.
     chain : Chain, optional
         Watches the fits; where its callback or its clock calls a halt, the best so far is what was found.
+
+    Returns
+    -------
+    (RankPath, array)
+        What was tried, and the x of the best rank.
     """
     options = options or Options()
     loose = replace(options, ftol=max(options.ftol, _LOOSE))

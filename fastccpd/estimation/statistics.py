@@ -51,6 +51,11 @@ def statistics_of(problem: Problem, *, fewest: float = FEWEST) -> Statistics:
         A whole scene, or a part of one.
     fewest : float
         The least part of complete pixels for which the others are left out, instead of filled; 0 for a part of a scene.
+
+    Returns
+    -------
+    Statistics
+        Those of all parts, added, are for `noise_from`.
     """
     return Statistics(
         moments=moments_of(problem.hsi, problem.hsi_valid, fewest),

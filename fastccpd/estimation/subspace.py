@@ -91,12 +91,30 @@ def subspace_of(problem: Problem, noise: Noise, *, most: int = MOST) -> Subspace
         Of `noise_of(problem)`.
     most : int
         The most spectra.
+
+    Returns
+    -------
+    Subspace
     """
     return subspace_from(problem.degradation.PM, noise, most=most)
 
 
 def subspace_from(PM: Operator, noise: Noise, *, most: int = MOST) -> Subspace:
-    """The `Subspace` of a scene by its `Noise`, which has all that is needed of the HSI, and the MSI's response PM."""
+    """The `Subspace` of a scene by its `Noise`, which has all that is needed of the HSI.
+
+    Parameters
+    ----------
+    PM : (MSI bands, bands) matrix
+        The response of the MSI.
+    noise : Noise
+        Of `noise_from`.
+    most : int
+        The most spectra.
+
+    Returns
+    -------
+    Subspace
+    """
     began = time.perf_counter()
     whitened, count = noise.moments.divided(noise.hsi_floored), max(noise.moments.count, 1)
     second = whitened.second / count

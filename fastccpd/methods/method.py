@@ -127,6 +127,23 @@ class Method:
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
+        """Fuse a problem, from one start.
+
+        Parameters
+        ----------
+        problem : object
+            What `prepare` returned.
+        rng : numpy.random.Generator
+            Draws the start.
+        callback : callable(Progress) -> bool, optional
+            Called several times a second; True stops the run.
+        time_limit : float, optional
+            Seconds.
+
+        Returns
+        -------
+        Solution
+        """
         raise NotImplementedError(f"{type(self).__name__} has no solve")
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
@@ -168,7 +185,17 @@ def memory_of_phases(*phases: int) -> int:
 
 
 def register(name: str) -> Callable[[type[M]], type[M]]:
-    """Class decorator: make a method known under `name`."""
+    """Make a method known under a name: a decorator of its class.
+
+    Parameters
+    ----------
+    name : str
+        What `fuse` then takes as `method`.
+
+    Returns
+    -------
+    callable(class) -> class
+    """
 
     def add(cls):
         cls.name = name
@@ -184,7 +211,17 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> type[Method]:
-    """The class of the method called `name`."""
+    """The class of a method.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+
+    Returns
+    -------
+    type
+    """
     if not isinstance(name, str):
         raise TypeError(f"method: got {name!r}; a name or a Method is needed, one of {', '.join(names())}")
     if name not in _REGISTRY:
@@ -195,7 +232,19 @@ def get(name: str) -> type[Method]:
 
 
 def make(name: str, options: Mapping[str, Any]) -> Method:
-    """The method called `name` with `options`; an unknown option is a TypeError that lists the valid ones."""
+    """A method with its options set.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    options : dict
+        By name. An unknown one is a TypeError that lists those that there are.
+
+    Returns
+    -------
+    Method
+    """
     cls = get(name)
     unknown = sorted(set(options) - set(cls.option_names()))
     if unknown:
