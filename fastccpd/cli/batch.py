@@ -1,4 +1,4 @@
-"""`fastccpd batch MANIFEST -o 'out/{name}.tif'`: many pairs, one on each core; a bad one is a line, and not an end."""
+"""`fastccpd batch MANIFEST -o 'out/{name}.tif'`: many pairs, one on each core; the others go on where one fails."""
 
 import json
 import os

@@ -93,7 +93,7 @@ class FusePair:
 
 
 class _Heard:
-    """Who is told what a fusion has to say."""
+    """Keeps the notes and warnings of a fusion."""
 
     def __init__(self):
         self.notes, self.warnings = [], []

@@ -68,7 +68,7 @@ def add_operator_options(verb, default_ratio, default_srf=None):
 
 
 def add_output(verb, metavar, help):
-    """-o, of verbs that cannot do without."""
+    """-o, of verbs that need an output."""
     verb.add_argument("-o", "--output", required=True, metavar=metavar, help=help)
 
 

@@ -55,7 +55,7 @@ def fits_whole(options, settings):
 
 
 class _Nobody:
-    """Who is told what will be said again."""
+    """Drops notes and warnings: they come again when the files are opened to be fused."""
 
     def note(self, text):
         pass

@@ -98,7 +98,7 @@ class BlurEstimate:
         return text if self.fits else f"{text}; {self._other_shape()}"
 
     def _other_shape(self):
-        """What the test of the model says, where it says something."""
+        """Which shape the test of the model finds beside a separable Gaussian, as text."""
         names = ("it is turned against the rows", "its tails along the rows", "its tails along the columns")
         sizes = np.abs(self.shape) / np.maximum(self.shape_errors, np.finfo(float).tiny)
         worst = int(np.argmax(sizes))
@@ -219,7 +219,7 @@ def known_blur(ratio: int, sigma: float | Sequence[float] | None, shift: Sequenc
 def blur_of(
     evidence: BlurEvidence, PM: Matrix | None, known: Array, *, gains: bool = True, profile: bool = False
 ) -> BlurEstimate:
-    """The `BlurEstimate` of evidence that was checked, with what is `known_blur`."""
+    """The `BlurEstimate` of checked evidence; `known` is that of `known_blur`."""
     bands = len(evidence.msi_bands), len(evidence.hsi_bands)
     response = None if PM is None else as_operator(PM, "PM").toarray()
     if response is not None and response.shape != bands:

@@ -135,7 +135,7 @@ class MapDecomposer:
             return decompose_maps(self.maps, self.degradation, Fitting(**self.options), **how)
 
     def _generator(self):
-        """The generator of the start; of NumPy's module its name may mean nothing but a bit generator."""
+        """The generator of the start. Only names of NumPy's bit generators are looked up: the file may be anybody's."""
         name = self.start["bit_generator"]
         kinds = {kind.__name__: kind for kind in np.random.BitGenerator.__subclasses__()}
         if name not in kinds:

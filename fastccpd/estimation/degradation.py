@@ -1,4 +1,4 @@
-"""Everything that nobody told us of a pair: blur, shift and response, `estimate_degradation`.
+"""Blur, shift and response of a pair, as far as they are not given: `estimate_degradation`.
 
 Blur and shift come first, with the given response or with whatever explains the MSI best (`gaussian_fit.py`); then,
 where it is not given, the response for that blur (`response.py`). Any part may be given.

@@ -35,7 +35,7 @@ from .blurred import Gaussian
 
 @dataclass(frozen=True, eq=False)
 class GaussianFit:
-    """What was found.
+    """A Gaussian fitted to two images, with its standard errors and the test of the model.
 
     Attributes
     ----------

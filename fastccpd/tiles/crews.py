@@ -17,7 +17,7 @@ from .tasks import perform, perform_in_worker
 
 @dataclass(frozen=True)
 class Hands:
-    """Somebody who does tasks.
+    """What does the tasks: a crew of processes, or a cluster.
 
     Attributes
     ----------

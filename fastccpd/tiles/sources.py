@@ -185,7 +185,7 @@ def _ordered(image, name):
 
 
 def _computed(block):
-    """An array of what may be a promise of one; not by a cluster, in whose task this may be."""
+    """The values of an array that may be lazy, computed in this process, which may itself be a task of a cluster."""
     if hasattr(block, "compute"):
         block = block.compute(scheduler="synchronous")
     return np.asarray(block)

@@ -77,7 +77,7 @@ class Gather:
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """What a piece says of the spectra; None where it has no complete pixel."""
+    """The `Gramians` of a piece, from which spectra are found; None where it has no complete pixel."""
 
     piece: Piece
     noise: Noise
@@ -90,7 +90,7 @@ class Sum:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What a piece says of the weight; None where it has too few data."""
+    """The `PathRisks` of a piece, from which the weight is found; None where it has too few data."""
 
     piece: Piece
     noise: Noise
