@@ -99,8 +99,9 @@ def add(commands):
 
 def run(options):
     say = options.messages
-    if asks_for_tiles(options) or not fits_whole(options, method_settings(options)):
-        return run_in_tiles(options)
+    settings = method_settings(options)
+    if asks_for_tiles(options) or not fits_whole(options, settings):
+        return run_in_tiles(options, settings)
     with naming_force():
         _check_report(options)
         done = fuse_files(
@@ -114,7 +115,7 @@ def run(options):
             threads=options.threads,
             progress=partial(_shown, options),
             **vars(preparation_of(options)),
-            **fusion_arguments(options),
+            **fusion_arguments(options, settings),
         )
     if options.report:
         fused.write_report(options, done)

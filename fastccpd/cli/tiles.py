@@ -64,7 +64,7 @@ class _Nobody:
         pass
 
 
-def run_in_tiles(options):
+def run_in_tiles(options, settings):
     """Fuse in tiles; the exit code."""
     if options.report:
         raise ValueError("--report: is not done in tiles; leave it out, or report on a --window of the scene")
@@ -100,7 +100,7 @@ def run_in_tiles(options):
                 client=options.scheduler,
                 progress=progress,
                 writing=writing,
-                **fusion_arguments(options),
+                **fusion_arguments(options, settings),
             )
     except KeyboardInterrupt:
         last = seen[-1] if seen else None
