@@ -113,7 +113,7 @@ def test_what_a_room_offers_says_what_it_takes_and_what_it_is_made_of(member):
     if inspect.isfunction(member):
         signature = inspect.signature(member)
         assert described == set(signature.parameters)
-        assert "Returns" in parts[0] or signature.return_annotation is None or not described
+        assert {"Returns", "Yields"} & set(parts[0]) or signature.return_annotation is None or not described
     elif dataclasses.is_dataclass(member):
         assert {entry.name for entry in dataclasses.fields(member)} <= described
 
