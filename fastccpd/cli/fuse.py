@@ -115,7 +115,8 @@ def run(options):
             threads=options.threads,
             progress=partial(_shown, options),
             **vars(preparation_of(options)),
-            **fusion_arguments(options, settings),
+            **fusion_arguments(options),
+            **settings,
         )
     if options.report:
         fused.write_report(options, done)

@@ -143,10 +143,9 @@ _SAME = ("psf", "srf", "bands", "match_values", "fill_nodata", "keep_filled", "u
 _SAME += ("starts", "combine", "time_limit", "messages")
 
 
-def fusion_arguments(options, settings):
-    """What both `fuse_files` and `fuse_files_in_tiles` are given by the options of fuse and the method's settings."""
-    renamed = {"rng": options.seed, "overwrite": options.force}
-    return {name: getattr(options, name) for name in _SAME} | renamed | settings
+def fusion_arguments(options):
+    """What both `fuse_files` and `fuse_files_in_tiles` are given by the options of fuse, beside the method's own."""
+    return {name: getattr(options, name) for name in _SAME} | {"rng": options.seed, "overwrite": options.force}
 
 
 def _rank(text):

@@ -100,7 +100,8 @@ def run_in_tiles(options, settings):
                 client=options.scheduler,
                 progress=progress,
                 writing=writing,
-                **fusion_arguments(options, settings),
+                **fusion_arguments(options),
+                **settings,
             )
     except KeyboardInterrupt:
         last = seen[-1] if seen else None

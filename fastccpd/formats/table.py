@@ -192,9 +192,7 @@ def _loaded(stored, limit):
 
 
 def header(path: types.Path, *, band_axis: int | None = None, variable: str | None = None) -> Header:
-    """What `read` would return, without the data.
-
-    A `Header` has shape and dtype in place of the cube.
+    """What `read` would return, without the data: a `Header` has shape and dtype in place of the cube.
 
     Parameters
     ----------
