@@ -27,6 +27,7 @@ class Round:
     Attributes
     ----------
     tasks : int
+        How many of them there are in the scene.
     seconds : float
         CPU time of each.
     bytes : float

@@ -14,7 +14,7 @@ from statistics import mean
 import numpy as np
 
 from fastccpd import Problem
-from fastccpd.estimation import fit_maps, noise, noise_of, subspace, subspace_of, tv_maps
+from fastccpd.estimation import fit_maps, map_path, noise, noise_of, subspace, subspace_of, tv_maps
 from fastccpd.imaging import metrics
 from fastccpd.testing import simulated
 
@@ -28,7 +28,7 @@ CONSTANTS = {
     "most maps": (subspace, "MOST", (0.5, 2.0)),
     "variance of what is not explained, at fine pixels": (subspace, "_FINER", (0.5, 2.0)),
     "power of the scaling": (subspace, "_POWER", (0.5, 1.4)),
-    "knee of the price": (tv_maps, "KNEE", (0.5, 2.0)),
+    "knee of the price": (map_path, "KNEE", (0.5, 2.0)),
     "weakest weight": (tv_maps, "WEAKEST", (0.36, 1.67)),  # by one step of the path and a half
     "standard errors of agreement": (noise, "_LIKELY", (0.5, 2.0)),
 }

@@ -40,10 +40,10 @@ def fuse(
     time_limit: float | None = None,
     threads: int | None = None,
     callback: Callback | None = None,
-    check_finite: bool = True,
+    regularisers: Sequence[Regulariser] = (),
     hsi_valid: ArrayLike | None = None,
     msi_valid: ArrayLike | None = None,
-    regularisers: Sequence[Regulariser] = (),
+    check_finite: bool = True,
     **options: Any,
 ) -> FusionResult:
     """Fuse a hyperspectral and a multispectral image of one scene into one that is sharp in both.
@@ -78,14 +78,14 @@ def fuse(
         Numba threads for this call; None leaves the setting as it is.
     callback : callable(state) -> bool, optional
         Called after every iteration; True stops the run.
-    check_finite : bool
-        False: NaN and infinities are not refused, but end in `Status.NOT_FINITE`.
-    hsi_valid, msi_valid : bool array, optional
-        True where there are data: (rows, columns), (bands,) or the image's whole shape. What stands elsewhere has no
-        part in the result, which is complete all the same. For the methods that can leave data out.
     regularisers : sequence of fastccpd.solver.Regulariser
         Further terms of the cost, for data divided by the scene's own size; for the methods that can use them. Any
         object with `space`, `value`, `gradient`, `hessp` and `diagonal` will do.
+    hsi_valid, msi_valid : bool array, optional
+        True where there are data: (rows, columns), (bands,) or the image's whole shape. What stands elsewhere has no
+        part in the result, which is complete all the same. For the methods that can leave data out.
+    check_finite : bool
+        False: NaN and infinities are not refused, but end in `Status.NOT_FINITE`.
     **options
         The method's other options.
 
@@ -276,6 +276,7 @@ def load(path: Path) -> FusionResult:
     Parameters
     ----------
     path : path
+        The file.
 
     Returns
     -------
@@ -326,6 +327,14 @@ def memory_needed(
     hsi, msi : array or shape
         Arrays, or just their shapes (with `dtype`, default float64), of images in C order and of that dtype: others are
         copied, which counts where the array itself is given.
+    method, rank, **options
+        As of `fuse`.
+    dtype : float32 or float64, optional
+        Precision of the work. None: float32 if both images are float32 or float16, else float64.
+
+    Returns
+    -------
+    int
 
     Examples
     --------

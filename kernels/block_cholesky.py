@@ -288,7 +288,17 @@ class Factored:
 
 
 def block_cholesky(blocks: ArrayLike) -> Factored:
-    """Factor n symmetric positive definite R x R blocks, given as (n, R, R); the result is for `block_solve`."""
+    """Factor n symmetric positive definite R x R blocks.
+
+    Parameters
+    ----------
+    blocks : (n, R, R) array
+
+    Returns
+    -------
+    Factored
+        For `block_solve`.
+    """
     blocks = as_real(blocks, "blocks", "(n, R, R)")
     n, rank = blocks.shape[:2]
     if blocks.shape[2] != rank:
@@ -299,7 +309,20 @@ def block_cholesky(blocks: ArrayLike) -> Factored:
 
 
 def block_solve(factored: Factored, rhs: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Solve for every row of `rhs` (n, R) with its own block, factored by `block_cholesky`; in float64."""
+    """Solve for every right-hand side with its own block, in float64.
+
+    Parameters
+    ----------
+    factored : Factored
+        Of `block_cholesky`.
+    rhs : (n, R) array
+        A row for each block.
+    out : (n, R) float64 array, optional
+
+    Returns
+    -------
+    (n, R) float64 array
+    """
     if not isinstance(factored, Factored):
         raise TypeError(f"factored: got {type(factored).__name__}; what block_cholesky returns is needed")
     rhs = as_real(rhs, "rhs", "(n, R)")

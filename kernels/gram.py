@@ -51,14 +51,34 @@ def grams(I, J, U, S, Q):
 
 
 def gram(factor: ArrayLike, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """The R x R Gramian U'U of one factor."""
+    """The Gramian U'U of one factor.
+
+    Parameters
+    ----------
+    factor : (n, R) array
+    out : (R, R) array, optional
+
+    Returns
+    -------
+    (R, R) array
+    """
     factor = as_real(factor, "factor", "(n, R)")
     check_out(out, (factor.shape[1],) * 2)
     return deliver(_gram_stacks((factor,) * 3)[0][0], out)
 
 
 def hadamard_gram(factors: Sequence[ArrayLike], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """The (3, R, R) stack of Q_n = Hadamard product of the Gramians of the two other factors."""
+    """Q_n = Hadamard product of the Gramians of the two other factors, for all three n.
+
+    Parameters
+    ----------
+    factors : three matrices (I, R), (J, R), (K, R)
+    out : (3, R, R) array, optional
+
+    Returns
+    -------
+    (3, R, R) array
+    """
     factors = check_factors(factors)
     check_out(out, (3, *(factors[0].shape[1],) * 2))
     return deliver(_gram_stacks(factors)[1], out)

@@ -194,9 +194,17 @@ def mttkrp(
 def mttkrp_all(
     tensor: NDArray[Any], factors: Sequence[ArrayLike], out: Sequence[NDArray[Any]] | None = None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The MTTKRPs along all three modes in one pass over the tensor: (M0, M1, M2).
+    """The MTTKRPs along all three modes in one pass over the tensor.
 
-    Parameters are those of `mttkrp`; `out` is a sequence of three arrays.
+    Parameters
+    ----------
+    tensor, factors
+        As of `mttkrp`.
+    out : three arrays, optional
+
+    Returns
+    -------
+    (I, R), (J, R) and (K, R) arrays
     """
     Y, matrices, shapes = _checked(tensor, factors)
     outs = check_three_outs(out, shapes)

@@ -108,7 +108,21 @@ def checked_sparse(matrix: Any, name: str) -> Any:
 
 
 def operator_apply(matrix: Any, X: ArrayLike, transpose: bool = False, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """P X, or P' X with `transpose`; P dense or scipy.sparse (a banded one costs only its band)."""
+    """P X, or P' X.
+
+    Parameters
+    ----------
+    matrix : (m, n) array or scipy.sparse matrix
+        P; a banded one costs only its band.
+    X : (n, R) array, or (m, R) with `transpose`
+    transpose : bool
+        Whether P' is applied.
+    out : array of the result's shape, optional
+
+    Returns
+    -------
+    (m, R) array, or (n, R) with `transpose`
+    """
     X = as_real(X, "X", "(n, R)")
     if hasattr(matrix, "tocoo"):
         as_real(np.broadcast_to(np.zeros(1, matrix.dtype), matrix.shape), "matrix", "(m, n)")

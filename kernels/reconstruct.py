@@ -92,6 +92,10 @@ def residual_norm2(tensor: NDArray[Any], factors: Sequence[ArrayLike]) -> float:
     ----------
     tensor : (I, J, K) array, float32 or float64, C order
     factors : three matrices (I, R), (J, R), (K, R)
+
+    Returns
+    -------
+    float
     """
     Y = check_tensor(tensor)
     A, B, C = check_factors(factors, shape=Y.shape)
@@ -145,6 +149,10 @@ def reconstruct(
     dtype : float32 or float64, optional
         Default: that of the factors.
     out : array of the block's shape, C order, optional
+
+    Returns
+    -------
+    (rows, cols, bands) array
     """
     factors = check_factors(factors)
     parts = zip(factors, (rows, cols, bands), ("rows", "cols", "bands"), strict=True)

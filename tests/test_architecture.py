@@ -73,6 +73,18 @@ def test_imports_point_down_only():
             assert allowed, f"{path.relative_to(ROOT)} imports {room}, which does not lie below it"
 
 
+def test_what_is_private_stays_in_its_room():
+    for path in [*ROOT.glob("kernels/*.py"), *ROOT.glob("fastccpd/**/*.py")]:
+        own = floor_of(path)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+                private = [name for name in names if name.startswith("_") and not name.startswith("__")]
+                # One dot is this folder, and each further one the folder above.
+                inside = len(path.relative_to(ROOT).parts) - (own != "kernels")
+                assert not private or 0 < node.level < inside, f"{path.relative_to(ROOT)} imports {private}"
+
+
 def test_the_solver_knows_no_tensors():
     """Of the kernels it uses those of vectors alone, which know no tensors either."""
     for name in ("trust_region.py", "pcg.py", "walk.py"):

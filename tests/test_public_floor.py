@@ -1,6 +1,7 @@
 """What is public says what it takes and what it gives: in its docstring, and by type hints."""
 
 import ast
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastccpd
-from fastccpd import api, estimation, imaging, kernels, methods, model, plots, rasters, solver
+from fastccpd import api, estimation, imaging, kernels, methods, model, plots, rasters, solver, tiles
 from fastccpd.imaging import columns, comparison, metrics, scenes
 from fastccpd.methods import documentation
 
@@ -92,6 +93,29 @@ def test_every_parameter_and_the_result_are_documented(function):
     assert list(described) == needed
     # Short ones may say all in their first line.
     assert "Returns" in sections or signature.return_annotation is None or not needed
+
+
+def offered():
+    """What the rooms offer by name: functions and classes."""
+    for room in (fastccpd, estimation, kernels, methods, rasters, solver, tiles):
+        for name in room.__all__:
+            member = getattr(room, name)
+            if inspect.isfunction(member) or inspect.isclass(member):
+                yield pytest.param(member, id=f"{room.__name__}.{name}")
+
+
+@pytest.mark.parametrize("member", list(offered()))
+def test_what_a_room_offers_says_what_it_takes_and_what_it_is_made_of(member):
+    parts = [documentation.sections(cls.__doc__ or "") for cls in getattr(member, "__mro__", [member])]
+    texts = [part.get(section, "") for part in parts for section in ("Parameters", "Attributes")]
+    described = {name.lstrip("*") for text in texts for name in documentation.entries(text)}
+    assert parts[0], "no docstring"
+    if inspect.isfunction(member):
+        signature = inspect.signature(member)
+        assert described == set(signature.parameters)
+        assert {"Returns", "Yields"} & set(parts[0]) or signature.return_annotation is None or not described
+    elif dataclasses.is_dataclass(member):
+        assert {entry.name for entry in dataclasses.fields(member)} <= described
 
 
 def test_classes_list_their_attributes():

@@ -1,4 +1,4 @@
-"""`fastccpd batch MANIFEST -o 'out/{name}.tif'`: many pairs, one on each core; a bad one is a line, and not an end."""
+"""`fastccpd batch MANIFEST -o 'out/{name}.tif'`: many pairs, one on each core; the others go on where one fails."""
 
 import json
 import os
@@ -14,14 +14,7 @@ from ..workers import worker_count
 from .batch_page import page_of
 from .batch_task import FusePair, key_of
 from .manifest import rows_of
-from .options import (
-    add_method_options,
-    add_operator_options,
-    add_output_options,
-    add_seed,
-    add_stopping_options,
-    method_settings,
-)
+from .options import add_fusion_options, add_operator_options, add_output, add_output_options, method_settings
 from .output import print_error, print_line, print_table
 from .progress import rows_progress
 
@@ -42,13 +35,8 @@ def add(commands):
         "JSON for each pair goes to the results file, and to stdout with --json. Exit code 6: some pairs failed.",
     )
     verb.add_argument("manifest", metavar="MANIFEST", help="a .csv or .jsonl file, or a folder with --pattern")
-    verb.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="TEMPLATE",
-        help="the files to write, as in 'out/{name}.tif'; {name}, {number}, {method} and {hsi} are known",
-    )
+    template = "the files to write, as in 'out/{name}.tif'; {name}, {number}, {method} and {hsi} are known"
+    add_output(verb, "TEMPLATE", template)
     verb.add_argument(
         "--pattern",
         nargs=2,
@@ -61,9 +49,7 @@ def add(commands):
     verb.add_argument("--resume", action="store_true", help="leave out pairs that the results file has as done")
     verb.add_argument("--scheduler", metavar="ADDRESS", help="of a dask cluster that sees the same files")
     add_operator_options(verb, default_ratio="what georeferencing or sizes say")
-    add_method_options(verb)
-    add_seed(verb, "the random starts")
-    add_stopping_options(verb)
+    add_fusion_options(verb)
     add_output_options(verb, force="overwrite all that is written")
     verb.set_defaults(run=run)
 

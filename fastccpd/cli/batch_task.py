@@ -29,7 +29,9 @@ class FusePair:
     Attributes
     ----------
     row : Row
+        The pair, the output and the options of this pair.
     overwrite : bool
+        Whether an output that exists may be replaced.
     pictures : bool
         Whether a thumbnail is made.
     """
@@ -100,7 +102,7 @@ class FusePair:
 
 
 class _Heard:
-    """Who is told what a fusion has to say."""
+    """Keeps the notes and warnings of a fusion."""
 
     def __init__(self):
         self.notes, self.warnings = [], []

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .. import dashboard
+from ..methods import DEFAULT
 from ..model.files import check_apart, check_free, write_whole
 from .options import add_output_options
 from .output import bytes_name, naming_force, print_json, print_line
@@ -22,7 +23,7 @@ def add(commands):
     verb.add_argument("--title", default="fastccpd: results", help="its title (default: %(default)s)")
     text = "also write an SVG that says in how many cells a system is the best; without -o nothing else"
     verb.add_argument("--badge", type=Path, metavar="FILE", help=text)
-    verb.add_argument("--badge-of", metavar="SYSTEM", help="the system it speaks of (default: auto, or the best)")
+    verb.add_argument("--badge-of", metavar="SYSTEM", help=f"the system it is about (default: {DEFAULT}, or the best)")
     add_output_options(verb, force="replace files that exist")
     verb.set_defaults(run=run)
 

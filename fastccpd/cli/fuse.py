@@ -10,11 +10,11 @@ from ..rasters.writing import DTYPES
 from . import fused
 from .options import (
     add_band_axis,
-    add_method_options,
+    add_fusion_options,
     add_operator_options,
+    add_output,
     add_output_options,
-    add_seed,
-    add_stopping_options,
+    fusion_arguments,
     method_settings,
 )
 from .output import naming_force, print_error, print_json
@@ -38,7 +38,7 @@ def add(commands):
     )
     verb.add_argument("hsi", metavar="HSI", help="the hyperspectral image")
     verb.add_argument("msi", metavar="MSI", help="the multispectral image")
-    verb.add_argument("-o", "--output", required=True, metavar="OUT", help="the file to write")
+    add_output(verb, "OUT", "the file to write")
     add_operator_options(verb, default_ratio="what georeferencing or sizes say")
     verb.add_argument(
         "--no-align",
@@ -52,7 +52,7 @@ def add(commands):
         action="store_true",
         help="bring the MSI to the HSI's units by the scale and offset that are found between the two images",
     )
-    add_method_options(verb)
+    add_fusion_options(verb)
     verb.add_argument("--starts", type=int, default=1, metavar="N", help="random starts (default 1)")
     verb.add_argument(
         "--combine",
@@ -60,9 +60,7 @@ def add(commands):
         default="best",
         help="whether the image is that of the start with the lowest cost, or the mean of all (default best)",
     )
-    add_seed(verb, "the random starts")
     verb.add_argument("--threads", type=int, metavar="N", help="threads of the kernels (default: all cores)")
-    add_stopping_options(verb)
     add_band_axis(verb)
     verb.add_argument(
         "--fill-nodata",
@@ -107,28 +105,13 @@ def run(options):
             options.hsi,
             options.msi,
             options.output,
-            psf=options.psf,
-            srf=options.srf,
-            bands=options.bands,
-            align=options.align,
-            **vars(preparation_of(options)),
-            match_values=options.match_values,
             output_dtype=options.output_dtype,
             output_scale=options.output_scale,
             cog=options.cog,
-            fill_nodata=options.fill_nodata,
-            keep_filled=options.keep_filled,
-            uncertainty=options.uncertainty,
-            overwrite=options.force,
-            method=options.method,
-            dtype=options.dtype,
-            starts=options.starts,
-            combine=options.combine,
-            rng=options.seed,
-            time_limit=options.time_limit,
             threads=options.threads,
             progress=partial(_shown, options),
-            messages=say,
+            **vars(preparation_of(options)),
+            **fusion_arguments(options),
             **settings,
         )
     if options.report:

@@ -67,6 +67,18 @@ def add_operator_options(verb, default_ratio, default_srf=None):
     )
 
 
+def add_output(verb, metavar, help):
+    """-o, of verbs that need an output."""
+    verb.add_argument("-o", "--output", required=True, metavar=metavar, help=help)
+
+
+def add_fusion_options(verb):
+    """Which method, from which random starts, and when it stops."""
+    add_method_options(verb)
+    add_seed(verb, "the random starts")
+    _add_stopping_options(verb)
+
+
 def add_method_options(verb):
     """Which method, at which rank and precision."""
     verb.add_argument(
@@ -86,7 +98,7 @@ def add_method_options(verb):
     )
 
 
-def add_stopping_options(verb):
+def _add_stopping_options(verb):
     """When a method stops, and its other options."""
     verb.add_argument("--max-iter", type=int, metavar="N", help="iterations at most (default: the method's)")
     verb.add_argument("--tol", type=float, help="relative change of the cost at which to stop (default: the method's)")
@@ -124,6 +136,16 @@ def method_settings(options):
             given[name] = getattr(options, name)
     methods.make(options.method, given)
     return given
+
+
+# Options of fuse that `fuse_files` and `fuse_files_in_tiles` know by the same names.
+_SAME = ("psf", "srf", "bands", "align", "match_values", "fill_nodata", "keep_filled", "uncertainty", "method", "dtype")
+_SAME += ("starts", "combine", "time_limit", "messages")
+
+
+def fusion_arguments(options):
+    """What both `fuse_files` and `fuse_files_in_tiles` are given by the options of fuse, beside the method's own."""
+    return {name: getattr(options, name) for name in _SAME} | {"rng": options.seed, "overwrite": options.force}
 
 
 def _rank(text):

@@ -72,7 +72,7 @@ class Messages:
 
 @contextmanager
 def naming_force():
-    """What exists already is refused with the option that would replace it."""
+    """Errors about files that exist already name the option that replaces them: --force."""
     try:
         yield
     except FileExistsError as error:

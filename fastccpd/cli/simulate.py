@@ -16,7 +16,7 @@ from ..model.files import check_apart
 from ..model.shapes import size_name
 from ..rasters import gaps, operators
 from ..rasters.estimating import is_auto
-from .options import add_operator_options, add_output_options, add_seed, check_snr
+from .options import add_operator_options, add_output, add_output_options, add_seed, check_snr
 from .output import naming_force, print_json, print_pairs
 
 # The file name's end of each format.
@@ -34,13 +34,8 @@ def add(commands):
         "names), synthetic, synthetic:ROWSxCOLSxBANDS, or a file.",
     )
     verb.add_argument("scene", metavar="SCENE", help="the name of a scene, or a file")
-    verb.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="OUT",
-        help="a folder, ending in / or existing, for hsi, msi and truth; or else a prefix, for OUT-hsi and so on",
-    )
+    three = "a folder, ending in / or existing, for hsi, msi and truth; or else a prefix, for OUT-hsi and so on"
+    add_output(verb, "OUT", three)
     verb.add_argument("--format", choices=tuple(_SUFFIXES), default="npz", help="of the three files (default npz)")
     verb.add_argument("--snr", type=float, default=math.inf, metavar="DB", help="of the noise (default: none)")
     verb.add_argument("--snr-msi", type=float, metavar="DB", help="of the MSI's, where it differs")

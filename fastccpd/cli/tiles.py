@@ -14,6 +14,7 @@ from ..rasters.remarks import Remarks
 from ..rasters.tiling import folder_of, fuse_files_in_tiles, needs_tiles
 from ..rasters.writing import Output
 from .fused import check_report, write_report_of_tiles
+from .options import fusion_arguments
 from .output import naming_force, print_error, print_json, print_pairs
 from .preparing import preparation_of
 from .progress import tiles_progress
@@ -61,7 +62,7 @@ def _fits(options, method, scan):
 
 
 class _Nobody:
-    """Who is told what will be said again."""
+    """Drops notes and warnings: they come again when the files are opened to be fused."""
 
     def note(self, text):
         pass
@@ -96,31 +97,16 @@ def run_in_tiles(options, settings):
                 options.msi,
                 options.output,
                 wanted=preparation_of(options),
-                psf=options.psf,
-                srf=options.srf,
-                bands=options.bands,
-                uncertainty=options.uncertainty,
-                match_values=options.match_values,
-                fill_nodata=options.fill_nodata,
-                keep_filled=options.keep_filled,
                 form=form,
-                overwrite=options.force,
                 resume=options.resume,
                 tile=options.tile,
                 memory=options.memory,
                 workers=options.workers,
                 client=options.scheduler,
-                align=options.align,
                 preview=bool(options.report),
-                method=options.method,
-                dtype=options.dtype,
-                starts=options.starts,
-                combine=options.combine,
-                rng=options.seed,
-                time_limit=options.time_limit,
                 progress=progress,
                 writing=writing,
-                messages=options.messages,
+                **fusion_arguments(options),
                 **settings,
             )
     except KeyboardInterrupt:

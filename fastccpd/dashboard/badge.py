@@ -1,4 +1,4 @@
-"""A badge: what the rows come to, in a word, as SVG."""
+"""A badge, one figure of the rows, as SVG."""
 
 from statistics import median
 

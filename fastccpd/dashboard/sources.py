@@ -1,4 +1,4 @@
-"""What a dashboard is made of: files of rows, and asv's result files, by whatever anybody has to offer.
+"""What a dashboard is made of: files of rows, and asv's result files.
 
 Whatever is wrong with one row or one result is a sentence, and that row is left out; the rest is shown.
 """

@@ -17,7 +17,7 @@ All of this follows from the second moments of (P Y_M, Y_H), which are additive;
 whether a blur that is not that of the images explains what is left (`misplacement.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,22 +27,16 @@ from ..model.types import Array
 from .map_data import Blur
 from .misplacement import explained, misplaced
 from .moments import Moments, moments_of
+from .sums import COMMON, Sums
 
 # With fewer pixels nothing is said. Bands whose estimates differ by no more than so many times what chance makes of
 # them have one σ. So many standard errors are rare. Second moments are rounded by such a part of the largest.
 _FEWEST, _BY_CHANCE, _RARE, _ROUNDING = 30, 2.5, 4.0, 1e-12
 
-# Signals that are missed are taken for noise of the HSI. They are such a part of its variance where there are as many
-# signals as dimensions without one.
-_MISSED = 0.05
-
-# A cause that explains this part of a disagreement is its cause.
-_MOST = 0.5
-
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
-    """The second moments of both images at the HSI's pixels; those of two parts of a scene add up.
+class Agreement(Sums):
+    """The second moments of both images at the HSI's pixels.
 
     Attributes
     ----------
@@ -55,10 +49,15 @@ class Agreement:
 
     moments: Moments
     share: float
-    PM: np.ndarray
+    PM: np.ndarray = field(metadata=COMMON)
 
-    def __add__(self, other: "Agreement") -> "Agreement":
-        return Agreement(self.moments + other.moments, self.share + other.share, self.PM)
+
+# Signals that are missed are taken for noise of the HSI. They are such a part of its variance where there are as many
+# signals as dimensions without one.
+_MISSED = 0.05
+
+# A cause that explains this part of a disagreement is its cause.
+_MOST = 0.5
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ How it is found is in `gaussian_fit.py`; a free profile, where a Gaussian does n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,17 +12,10 @@ from numpy.typing import ArrayLike
 from ..blas import one_blas_thread
 from ..imaging.psf import gaussian, sampled_rows
 from ..model.checks import as_count, as_cube, as_number, as_operator, as_valid, check_values
-from ..model.types import Matrix, Operator
+from ..model.types import Array, Matrix, Operator
 from .blur_moments import BlurEvidence
-from .blurred import Gaussian
 from .gaussian_fit import fit_gaussian
 from .profile import free_profile
-
-# The test of the model: beyond this, of three degrees of freedom, chance has a part in a thousand.
-_RARE = 16.3
-
-# Fewer pixels of the HSI, inside its border, say nothing of a blur.
-_FEWEST = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +56,14 @@ class BlurEstimate:
     chi2: float
     misfit: float
     count: int
-    profile: tuple | None = None
-    left_out: float = 0.0
+    profile: tuple | None
+    left_out: float
 
     @property
     def fits(self) -> bool:
         """Whether a separable Gaussian explains the pair: whether the test of other shapes finds none."""
-        return self.chi2 <= _RARE
+        # Of three degrees of freedom: one pair in a thousand is above it by chance.
+        return self.chi2 <= 16.3
 
     @property
     def phase(self) -> tuple[float, float]:
@@ -109,7 +103,7 @@ class BlurEstimate:
         return text if self.fits else f"{text}; {self._other_shape()}"
 
     def _other_shape(self):
-        """What the test of the model says, where it says something."""
+        """Which shape the test of the model finds beside a separable Gaussian, as text."""
         names = ("it is turned against the rows", "its tails along the rows", "its tails along the columns")
         sizes = np.abs(self.shape) / np.maximum(self.shape_errors, np.finfo(float).tiny)
         worst = int(np.argmax(sizes))
@@ -173,17 +167,20 @@ def estimate_blur(
     >>> bool(np.allclose(found.sigma, (1.6, 2.0), atol=0.1)), bool(np.allclose(found.shift, (0.5, -0.3), atol=0.1))
     (True, True)
     """
-    evidence = evidence_of(hsi, msi, ratio, hsi_valid, msi_valid, noise)
-    return blur_of(evidence, PM, sigma=sigma, shift=shift, gains=gains, profile=profile)
+    evidence = evidence_of(hsi, msi, ratio, (hsi_valid, msi_valid), noise)
+    return blur_of(evidence, PM, known_blur(evidence.ratio, sigma, shift), gains=gains, profile=profile)
+
+
+# Fewer pixels of the HSI, inside its border, say nothing of a blur.
+_FEWEST = 25
 
 
 def evidence_of(
     hsi: ArrayLike,
     msi: ArrayLike,
     ratio: int,
-    hsi_valid: ArrayLike | None = None,
-    msi_valid: ArrayLike | None = None,
-    noise: Sequence[ArrayLike] | None = None,
+    valid: tuple[ArrayLike | None, ArrayLike | None],
+    noise: Sequence[ArrayLike] | None,
 ) -> BlurEvidence:
     """The checked `BlurEvidence` of two images."""
     hsi, msi = as_cube(hsi, "hsi"), as_cube(msi, "msi")
@@ -194,10 +191,10 @@ def evidence_of(
                 f"msi: {msi.shape[axis]} {name}, but {ratio} times the HSI's {hsi.shape[axis]} are "
                 f"{ratio * hsi.shape[axis]}; they must agree"
             )
-    masks = as_valid(hsi_valid, "hsi_valid", hsi.shape), as_valid(msi_valid, "msi_valid", msi.shape)
+    masks = as_valid(valid[0], "hsi_valid", hsi.shape), as_valid(valid[1], "msi_valid", msi.shape)
     images = []
-    for name, image, valid in zip(("hsi", "msi"), (hsi, msi), masks, strict=True):
-        image = image if valid is None else np.where(valid, image, image.dtype.type(0))
+    for name, image, mask in zip(("hsi", "msi"), (hsi, msi), masks, strict=True):
+        image = image if mask is None else np.where(mask, image, image.dtype.type(0))
         check_values(image, name)
         images.append(image)
     sigmas = None if noise is None else [np.asarray(sigma, dtype=np.float64) for sigma in noise]
@@ -213,34 +210,33 @@ def evidence_of(
     return evidence
 
 
-def blur_of(
-    evidence: BlurEvidence,
-    PM: Matrix | None = None,
-    *,
-    sigma: float | Sequence[float] | None = None,
-    shift: Sequence[float] | None = None,
-    gains: bool = True,
-    profile: bool = False,
-) -> BlurEstimate:
-    """The `BlurEstimate` of evidence that was checked."""
-    bands = len(evidence.msi_bands), len(evidence.hsi_bands)
-    response = None if PM is None else as_operator(PM, "PM").toarray()
-    if response is not None and response.shape != bands:
-        raise ValueError(f"PM: got shape {response.shape}; {bands}, MSI bands by HSI bands, is needed")
-    middle = (evidence.ratio - 1) / 2
-    known = np.full(4, np.nan)
+def known_blur(ratio: int, sigma: float | Sequence[float] | None, shift: Sequence[float] | None) -> Array:
+    """The four parameters of a Gaussian (`gaussian_fit.py`); NaN for those that are not given."""
+    known, middle = np.full(4, np.nan), (ratio - 1) / 2
     if sigma is not None:
         widths = np.broadcast_to(np.asarray(sigma, dtype=np.float64), 2)
         known[:2] = np.log([as_number(width, "sigma", above=True) for width in widths])
     if shift is not None:
         known[2:] = middle + np.broadcast_to(np.asarray(shift, dtype=np.float64), 2)
-        if not np.isfinite(known[2:]).all() or np.abs(known[2:] - middle).max() > 3 * evidence.ratio:
+        if not np.isfinite(known[2:]).all() or np.abs(known[2:] - middle).max() > 3 * ratio:
             raise ValueError(f"shift: got {shift!r}; two numbers of MSI pixels, below three HSI pixels, are needed")
+    return known
+
+
+def blur_of(
+    evidence: BlurEvidence, PM: Matrix | None, known: Array, *, gains: bool = True, profile: bool = False
+) -> BlurEstimate:
+    """The `BlurEstimate` of checked evidence; `known` is that of `known_blur`."""
+    bands = len(evidence.msi_bands), len(evidence.hsi_bands)
+    response = None if PM is None else as_operator(PM, "PM").toarray()
+    if response is not None and response.shape != bands:
+        raise ValueError(f"PM: got shape {response.shape}; {bands}, MSI bands by HSI bands, is needed")
     with one_blas_thread():
         fit = fit_gaussian(evidence, response, gains, known)
+        free = free_profile(evidence, fit.gaussian, response) if profile else None
     errors = np.sqrt(np.maximum(np.diag(fit.covariance), 0.0))
-    widths, phases = fit.gaussian.sigma, fit.gaussian.phase
-    found = BlurEstimate(
+    middle, widths, phases = (evidence.ratio - 1) / 2, fit.gaussian.sigma, fit.gaussian.phase
+    return BlurEstimate(
         ratio=evidence.ratio,
         sigma=widths,
         shift=(phases[0] - middle, phases[1] - middle),
@@ -252,11 +248,8 @@ def blur_of(
         misfit=float(np.mean(fit.misfit)),
         count=fit.count,
         left_out=float(evidence.left_out.mean()),
+        profile=free,
     )
-    if profile:
-        with one_blas_thread():
-            found = replace(found, profile=free_profile(evidence, Gaussian(widths, phases), response))
-    return found
 
 
 def _floats(numbers):

@@ -6,7 +6,7 @@ and `gaussian_fit.py` asks for that again for each Gaussian that it tries.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,17 +15,15 @@ from .blurred import DERIVATIVES, OTHER_SHAPES, SEEN, Blurred, Gaussian, complet
 from .noise import of_few_bands, of_many_bands
 from .patches import patch_of_any_response
 from .place_search import whole_shift
-
-# More pixels of the HSI than this say nothing new of a few numbers: of larger images every second row is looked at, …
-_ENOUGH = 40_000
+from .sums import COMMON, Sums
 
 # Directions of the HSI count as signals above so many times the largest that noise would have.
 _STANDS_OUT = 1.05
 
 
 @dataclass(frozen=True, eq=False)
-class BlurMoments:
-    """Sums over pixels of the HSI; those of two parts of a scene add up.
+class BlurMoments(Sums):
+    """Sums over pixels of the HSI.
 
     Attributes
     ----------
@@ -51,23 +49,8 @@ class BlurMoments:
     seen: np.ndarray
     crossed: np.ndarray
     hsi: np.ndarray
-    shares: np.ndarray
+    shares: np.ndarray = field(metadata=COMMON)
     correlated: np.ndarray | None = None
-
-    def __add__(self, other: "BlurMoments") -> "BlurMoments":
-        both = None
-        if self.correlated is not None and other.correlated is not None:
-            both = self.correlated + other.correlated
-        return BlurMoments(
-            self.count + other.count,
-            self.seen_total + other.seen_total,
-            self.hsi_total + other.hsi_total,
-            self.seen + other.seen,
-            self.crossed + other.crossed,
-            self.hsi + other.hsi,
-            self.shares,
-            both,
-        )
 
     def centred(self) -> tuple[Array, Array, Array]:
         """(seen, crossed, hsi) about the means."""
@@ -75,6 +58,10 @@ class BlurMoments:
         seen = self.seen - np.einsum("mi,mj->mij", self.seen_total, self.seen_total) / n
         crossed = self.crossed - np.einsum("mi,k->mik", self.seen_total, self.hsi_total) / n
         return seen, crossed, self.hsi - np.outer(self.hsi_total, self.hsi_total) / n
+
+
+# More pixels of the HSI than this say nothing new of a few numbers: of larger images every second row is looked at, …
+_ENOUGH = 40_000
 
 
 class BlurEvidence:

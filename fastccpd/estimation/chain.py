@@ -1,4 +1,4 @@
-"""The solver's run over one objective after the other: to whoever watches, one run whose iterations go on."""
+"""The solver's run over one objective after the other: seen from outside, one run whose iterations are counted on."""
 
 import time
 from collections.abc import Sequence

@@ -86,9 +86,13 @@ def decompose_maps(
     fitting : Fitting, optional
     rng : numpy.random.Generator
         Draws the start.
-    callback : callable(Progress) -> bool, optional
-    time_limit : float, optional
-        Seconds.
+    callback, time_limit
+        As of `fit_maps`.
+
+    Returns
+    -------
+    Decomposition
+        Of "maps".
     """
     run = _Run(fitting or Fitting(), callback, time_limit)
     return run.decomposition(_of_maps(run, maps, degradation, rng), "maps")
@@ -101,7 +105,9 @@ class MapDecomposer:
     Attributes
     ----------
     maps : Maps
+        What is decomposed.
     degradation : Degradation
+        Its P1 and P2 are used.
     options : dict
         Of its `Fitting`.
     start : dict
@@ -129,7 +135,7 @@ class MapDecomposer:
             return decompose_maps(self.maps, self.degradation, Fitting(**self.options), **how)
 
     def _generator(self):
-        """The generator of the start; of NumPy's module its name may mean nothing but a bit generator."""
+        """The generator of the start. Only names of NumPy's bit generators are looked up: the file may be anybody's."""
         name = self.start["bit_generator"]
         kinds = {kind.__name__: kind for kind in np.random.BitGenerator.__subclasses__()}
         if name not in kinds:
@@ -150,10 +156,10 @@ def decompose_scene(
     fitting: Fitting | None = None,
     *,
     rng: np.random.Generator,
+    of_maps: bool = True,
     bound: float | None = None,
     callback: Callback | None = None,
     time_limit: float | None = None,
-    of_maps: bool = True,
 ) -> Decomposition | None:
     """The `Decomposition` of maps, or of the images themselves where that has a lower risk than the maps.
 
@@ -165,10 +171,15 @@ def decompose_scene(
         Its maps.
     fitting, rng, callback, time_limit
         As of `decompose_maps`.
-    bound : float, optional
-        The `risk_bound` of the problem, if it is known.
     of_maps : bool
         Where the rank is to be found and the maps are the better image: whether to decompose them, or give None.
+    bound : float, optional
+        The `risk_bound` of the problem, if it is known.
+
+    Returns
+    -------
+    Decomposition or None
+        None where `of_maps` says so.
     """
     fitting = replace(fitting or Fitting(), closeness=closeness(problem, subspace, fit))
     run, images = _Run(fitting, callback, time_limit), _Images(problem, subspace)

@@ -1,4 +1,4 @@
-"""Everything that nobody told us of a pair: blur, shift and response, `estimate_degradation`.
+"""Blur, shift and response of a pair, as far as they are not given: `estimate_degradation`.
 
 Blur and shift come first, with the given response or with whatever explains the MSI best (`gaussian_fit.py`); then,
 where it is not given, the response for that blur (`response.py`). Any part may be given.
@@ -13,13 +13,10 @@ from numpy.typing import ArrayLike
 from ..model.checks import as_operator
 from ..model.degradation import Degradation
 from ..model.types import Matrix
-from .blur import BlurEstimate, blur_of, evidence_of
+from .blur import BlurEstimate, blur_of, evidence_of, known_blur
 from .blurred import SEEN, Blurred, Gaussian
 from .map_data import Blur
 from .response import ResponseEstimate, estimate_response, response_of
-
-# A picture that repeats is believed where it leaves less than this of what its mirror image leaves at the border.
-_CLEARLY = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +69,14 @@ def estimate_degradation(
     msi: ArrayLike,
     ratio: int,
     *,
-    PM: Matrix | None = None,
-    sigma: float | Sequence[float] | None = None,
-    shift: Sequence[float] | None = None,
-    profile: bool = False,
     operators: tuple[Matrix, Matrix] | None = None,
+    PM: Matrix | None = None,
     offset: bool | None = None,
     wavelengths: ArrayLike | None = None,
     overlap: ArrayLike | None = None,
+    sigma: float | Sequence[float] | None = None,
+    shift: Sequence[float] | None = None,
+    profile: bool = False,
     boundary: str | None = None,
     hsi_valid: ArrayLike | None = None,
     msi_valid: ArrayLike | None = None,
@@ -87,14 +84,16 @@ def estimate_degradation(
 ) -> DegradationEstimate:
     """Blur, shift and spectral response between two images of one scene, from the images alone.
 
+    Blur and shift come first, then the response for them; any of the three may be given.
+
     Parameters
     ----------
     hsi, msi, ratio, sigma, shift, profile, hsi_valid, msi_valid, noise
         As of `estimate_blur`.
-    PM : (MSI bands, bands) matrix, optional
-        The spectral response, if it is known.
     operators : (P1, P2), optional
         The blur, if it is known: the response alone is estimated then, and `blur` describes what the images show.
+    PM : (MSI bands, bands) matrix, optional
+        The spectral response, if it is known.
     offset, wavelengths, overlap
         As of `estimate_response`. An offset that is found is not part of the operators: take it off the MSI.
     boundary : "reflect", "periodic" or "zero", optional
@@ -119,17 +118,17 @@ def estimate_degradation(
     """
     if operators is not None and PM is not None:
         raise ValueError("operators: are given beside PM, so nothing is left to estimate; leave one of them out")
-    evidence = evidence_of(hsi, msi, ratio, hsi_valid, msi_valid, noise)
-    blur = blur_of(evidence, PM, sigma=sigma, shift=shift, profile=profile)
+    evidence = evidence_of(hsi, msi, ratio, (hsi_valid, msi_valid), noise)
+    blur = blur_of(evidence, PM, known_blur(evidence.ratio, sigma, shift), profile=profile)
     response = None
     if operators is not None:
         response = estimate_response(
             hsi,
             msi,
             *operators,
+            offset=offset,
             wavelengths=wavelengths,
             overlap=overlap,
-            offset=offset,
             hsi_valid=evidence.valid_hsi,
             msi_valid=msi_valid,
             noise=noise,
@@ -148,6 +147,10 @@ def estimate_degradation(
         boundary = _boundary(evidence, blur, known)
     found = blur.operators(np.shape(msi)[:2], np.shape(hsi)[:2], boundary)
     return DegradationEstimate(Degradation(*found, known), blur, response, boundary)
+
+
+# A picture that repeats is believed where it leaves less than this of what its mirror image leaves at the border.
+_CLEARLY = 0.7
 
 
 def _boundary(evidence, blur, PM):

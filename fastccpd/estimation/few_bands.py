@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.types import Array, Mask
+from .sums import Sums
 
 # So many second differences tell as much as one that shares no pixel: 1 + the squares of their correlations, four
 # times 1/2 and four times 1/4.
@@ -71,8 +72,8 @@ def magnitudes_of(values: Array) -> Magnitudes:
 
 
 @dataclass(frozen=True, eq=False)
-class SecondDifferences:
-    """What the second differences of an image add up to; those of two parts add up to those of both.
+class SecondDifferences(Sums):
+    """What the second differences of an image add up to.
 
     Attributes
     ----------
@@ -87,10 +88,6 @@ class SecondDifferences:
     second: np.ndarray
     count: int
     magnitudes: tuple[Magnitudes, ...]
-
-    def __add__(self, other: "SecondDifferences") -> "SecondDifferences":
-        magnitudes = tuple(a + b for a, b in zip(self.magnitudes, other.magnitudes, strict=True))
-        return SecondDifferences(self.second + other.second, self.count + other.count, magnitudes)
 
     def bound(self) -> Array:
         """What bounds σ of each band from above."""

@@ -23,6 +23,10 @@ def shown_cost(problem: Problem, image: Maps | FusionResult | Array) -> float:
     problem : Problem
     image : Maps, FusionResult or array
         The scene that is shown.
+
+    Returns
+    -------
+    float
     """
     total, valid = 0.0, (problem.hsi_valid, problem.msi_valid)
     for seen, measured, has in zip(degrade(image, problem.degradation), (problem.hsi, problem.msi), valid, strict=True):
@@ -42,6 +46,11 @@ def relative_residual(image: Array, seen: Array | FusionResult) -> float:
     image : (rows, columns, bands) array
     seen : array of that shape, or FusionResult
         The result as the image's sensor would see it.
+
+    Returns
+    -------
+    float
+        Infinity where the image is zero and the other is not.
     """
     squared = energy = 0.0
     for rows, block, known in _blocks(image):
@@ -54,7 +63,20 @@ def relative_residual(image: Array, seen: Array | FusionResult) -> float:
 
 
 def snr_db(image: Array, sigma: ArrayLike) -> float:
-    """10 log10(mean(Y²) / mean(σ²) − 1) of an image Y whose bands have the noise σ; −inf where that is all there is."""
+    """10 log10(mean(Y²) / mean(σ²) − 1) of an image Y whose bands have the noise σ.
+
+    Parameters
+    ----------
+    image : (rows, columns, bands) array
+        Y; NaN where it has no data.
+    sigma : (bands,) array
+        σ of each band.
+
+    Returns
+    -------
+    float
+        In dB; −inf where noise is all there is.
+    """
     energy = count = 0.0
     for _, block, known in _blocks(image):
         energy += float(np.vdot(block, block))
@@ -69,7 +91,20 @@ def snr_from(energy: float, count: float, sigma: ArrayLike) -> float:
 
 
 def estimated_snr(result: FusionResult, hsi: Array, msi: Array) -> dict[str, float] | None:
-    """{"hsi": dB, "msi": dB} by the noise that the method has estimated; None if it has not."""
+    """The signal-to-noise ratios of two images, by the noise that their fusion has estimated.
+
+    Parameters
+    ----------
+    result : FusionResult
+        Its `noise` is used.
+    hsi, msi : (rows, columns, bands) arrays
+        The images that were fused.
+
+    Returns
+    -------
+    dict or None
+        {"hsi": dB, "msi": dB}; None where the method estimates no noise.
+    """
     if result.noise is None:
         return None
     return {name: snr_db(image, sigma) for name, image, sigma in zip(("hsi", "msi"), (hsi, msi), result.noise)}

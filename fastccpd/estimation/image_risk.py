@@ -35,12 +35,6 @@ from ..solver.terms import Term
 # Of the variance to first order: in a risk, and as it was measured.
 _CAUTIOUS, _MEASURED = 2.5, 1.5
 
-# Conjugate gradients of the probe: beyond these the variance changes by less than its own spread.
-_STEPS, _PRECISION = 60, 1e-2
-
-# Noise is drawn in slabs of about this many numbers.
-_SLAB = 1 << 18
-
 
 @dataclass(frozen=True)
 class ImageRisk:
@@ -62,12 +56,20 @@ class ImageRisk:
 
     @property
     def total(self) -> float:
+        """The risk that ranks are compared by."""
         return _CAUTIOUS * self.variance + sum(self.bias)
 
     @property
     def error(self) -> float:
         """The expected squared error of the image, as a part of the scene's energy."""
         return _MEASURED * self.variance + sum(self.bias)
+
+
+# Conjugate gradients of the probe: beyond these the variance changes by less than its own spread.
+_STEPS, _PRECISION = 60, 1e-2
+
+# Noise is drawn in slabs of about this many numbers.
+_SLAB = 1 << 18
 
 
 def image_risk(objective: CoupledCPD, x: Vector, sigmas: Sequence[Array], seed: int = 0) -> ImageRisk:
@@ -83,6 +85,11 @@ def image_risk(objective: CoupledCPD, x: Vector, sigmas: Sequence[Array], seed: 
         The standard deviation of each band's noise, in the caller's units.
     seed : int
         Of the drawn noise: the same for ranks that are compared.
+
+    Returns
+    -------
+    ImageRisk
+        Variance and bias, as parts of the scene's energy.
     """
     objective.cost_and_gradient(x)
     modes = objective.modes

@@ -80,15 +80,14 @@ def estimate_levels(
     Returns
     -------
     Levels or None
+        Scale and offset with their standard errors.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from fastccpd.estimation import estimate_levels
     >>> from fastccpd.imaging import degrade, preset, scenes
-    >>> scene = scenes.synthetic((32, 40, 36)).cube
-    >>> degradation = preset("stereo", scene.shape)
-    >>> hsi, msi = degrade(scene, degradation)
+    >>> degradation = preset("stereo", (32, 40, 36))
+    >>> hsi, msi = degrade(scenes.synthetic((32, 40, 36)).cube, degradation)
     >>> found = estimate_levels(hsi, 10000.0 * msi + 1000.0, degradation)
     >>> round(found.scale), round(found.offset), found.agree
     (10000, 1000, False)

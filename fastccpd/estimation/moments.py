@@ -1,6 +1,6 @@
 """Moments of an image's pixels and of its differences: what noise and subspace are found from.
 
-They are additive over parts of an image: gathered part by part, added, and looked at in the end.
+They are gathered part by part of an image, added (`sums.py`), and looked at in the end.
 """
 
 from dataclasses import dataclass
@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.types import Array, Mask
-
-# The least part of an image's pixels that must be complete for the others to be left out.
-FEWEST = 0.2
+from .sums import Sums
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """Count, sum and second moments of pixels; those of two parts of an image add up to those of both.
+class Moments(Sums):
+    """Count, sum and second moments of pixels.
 
     Attributes
     ----------
@@ -29,9 +27,6 @@ class Moments:
     count: int
     total: np.ndarray
     second: np.ndarray
-
-    def __add__(self, other: "Moments") -> "Moments":
-        return Moments(self.count + other.count, self.total + other.total, self.second + other.second)
 
     def divided(self, sigma: Array) -> "Moments":
         """Those of the pixels divided by σ."""
@@ -54,6 +49,10 @@ def eigh_signed(matrix: Array) -> tuple[Array, Array]:
     last = vectors.shape[-2] - 1 - marked[..., ::-1, :].argmax(axis=-2)
     deciding = np.take_along_axis(vectors, last[..., None, :], axis=-2)
     return values, vectors * np.where(deciding < 0.0, -1.0, 1.0)
+
+
+# The least part of an image's pixels that must be complete for the others to be left out.
+FEWEST = 0.2
 
 
 def moments_of(image: Array, valid: Mask | None = None, fewest: float = FEWEST) -> Moments:

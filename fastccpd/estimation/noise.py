@@ -116,9 +116,13 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
     hsi, msi : (bands,) array, optional
         Standard deviations that are known, which are then not estimated.
 
+    Returns
+    -------
+    Noise
+        σ of each band of both images, and what it was found from.
+
     Examples
     --------
-    >>> import numpy as np
     >>> from fastccpd import Problem
     >>> from fastccpd.estimation import noise_of
     >>> from fastccpd.imaging import add_noise, degrade, preset, scenes
@@ -134,7 +138,19 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
 
 
 def noise_from(statistics: Statistics, *, hsi: ArrayLike | None = None, msi: ArrayLike | None = None) -> Noise:
-    """The `Noise` of two images by their `Statistics`; `hsi` and `msi` as of `noise_of`."""
+    """The `Noise` of two images by their `Statistics`.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Of `statistics_of`, or the sum of those of all parts of a scene.
+    hsi, msi : (bands,) array, optional
+        As of `noise_of`.
+
+    Returns
+    -------
+    Noise
+    """
     began = time.perf_counter()
     moments, differences = statistics.moments, statistics.differences
 

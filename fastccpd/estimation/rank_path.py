@@ -27,27 +27,6 @@ from ..solver.starts import random_start
 from ..solver.trust_region import Options
 from .chain import Chain
 
-#: The ranks of a path, each about the root of two times the one before.
-RANKS = (3, 5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 150)
-
-# So many data are needed for a parameter.
-_DATA_PER_PARAMETER = 3
-
-# A path ends at a rank whose risk is so many times the least, or at the second in a row that is no better.
-_RISEN = 1.15
-
-# On the path a fit ends when five iterations in a row gain less than this of the cost each.
-_LOOSE = 3e-3
-
-# A term whose size is below this part of the largest one is pruned.
-_PRUNED = 1e-3
-
-# Mixtures of spectra mostly have a few parts (Dirichlet's parameter); no band of one is below this part of its mean.
-_FEW_PARTS, _LEAST_BAND = 0.3, 1e-2
-
-# New terms are at least so large, as a part of the scene: squares cannot grow from zero.
-_LEAST_NEW = 1e-3
-
 
 @dataclass(frozen=True, eq=False)
 class RankPath:
@@ -79,6 +58,28 @@ class RankPath:
     @property
     def risk(self) -> float:
         return min(self.risks, default=float("inf"))
+
+
+#: The ranks of a path, each about the root of two times the one before.
+RANKS = (3, 5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 150)
+
+# So many data are needed for a parameter.
+_DATA_PER_PARAMETER = 3
+
+# A path ends at a rank whose risk is so many times the least, or at the second in a row that is no better.
+_RISEN = 1.15
+
+# On the path a fit ends when five iterations in a row gain less than this of the cost each.
+_LOOSE = 3e-3
+
+# A term whose size is below this part of the largest one is pruned.
+_PRUNED = 1e-3
+
+# Mixtures of spectra mostly have a few parts (Dirichlet's parameter); no band of one is below this part of its mean.
+_FEW_PARTS, _LEAST_BAND = 0.3, 1e-2
+
+# New terms are at least so large, as a part of the scene: squares cannot grow from zero.
+_LEAST_NEW = 1e-3
 
 
 def ranks_for(hsi_shape: Sequence[int], msi_shape: Sequence[int]) -> tuple[int, ...]:
@@ -141,6 +142,11 @@ def fit_rank_path(
         The cost above which a fit is of no use: one that cannot be hoped to fall below it is not brought to its end.
     chain : Chain, optional
         Watches the fits; where its callback or its clock calls a halt, the best so far is what was found.
+
+    Returns
+    -------
+    (RankPath, array)
+        What was tried, and the x of the best rank.
     """
     options = options or Options()
     loose = replace(options, ftol=max(options.ftol, _LOOSE))

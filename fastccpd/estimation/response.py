@@ -29,21 +29,6 @@ from ..model.types import Array, Matrix, Operator
 from .map_data import Blur
 from .noise import of_few_bands, of_many_bands
 
-# Directions count as signals above so many times the largest that noise would have.
-_STANDS_OUT = 1.05
-
-# Bands further apart than so many times the usual distance are no neighbours.
-_FAR = 4.0
-
-_FEWEST = 12
-
-# An offset that nobody asked about is believed where what it mends is so many deviations of chance and so large a part
-# of what is left beyond noise, and where it is so large a part of the image: one of 0.19 costs 3 dB (`verdict.py`).
-_BEYOND, _MENDS, _MATTERS = 5.0, 0.9, 0.17
-
-# Exchanges in a row that leave as many bands of the wrong sign.
-_PATIENCE = 5
-
 
 @dataclass(frozen=True, eq=False)
 class ResponseEstimate:
@@ -90,50 +75,68 @@ class ResponseEstimate:
         return text.replace("-", "−")
 
 
+# Directions count as signals above so many times the largest that noise would have.
+_STANDS_OUT = 1.05
+
+# Bands further apart than so many times the usual distance are no neighbours.
+_FAR = 4.0
+
+_FEWEST = 12
+
+# An offset that nobody asked about is believed where what it mends is so many deviations of chance and so large a part
+# of what is left beyond noise, and where it is so large a part of the image: one of 0.19 costs 3 dB (`verdict.py`).
+_BEYOND, _MENDS, _MATTERS = 5.0, 0.9, 0.17
+
+# Exchanges in a row that leave as many bands of the wrong sign.
+_PATIENCE = 5
+
+
 def estimate_response(
     hsi: ArrayLike,
     msi: ArrayLike,
     P1: Matrix,
     P2: Matrix,
     *,
+    offset: bool | None = None,
     wavelengths: ArrayLike | None = None,
     overlap: ArrayLike | None = None,
-    offset: bool | None = None,
     hsi_valid: ArrayLike | None = None,
     msi_valid: ArrayLike | None = None,
     noise: Sequence[ArrayLike] | None = None,
 ) -> ResponseEstimate:
     """The spectral response between two images whose blur is known.
 
+    It is known in the spectral directions that the scene has, and there only: it belongs to this pair of images.
+
     Parameters
     ----------
     hsi, msi : (rows, columns, bands) arrays
     P1, P2 : matrices
         The blur along rows and columns, as of `fastccpd.Degradation`.
+    offset : bool, optional
+        Whether an offset is sought for each band. None: where a response without one does not explain the images, and
+        one with it does.
     wavelengths : (bands,) array, optional
         Centres of the HSI's bands: neighbours are those in this order. None: the order of the bands.
     overlap : (MSI bands, bands) bool array, optional
         Where the response may be other than zero. None: everywhere.
-    offset : bool, optional
-        Whether an offset is sought for each band. None: where a response without one does not explain the images, and
-        one with it does.
     hsi_valid, msi_valid, noise
         As of `estimate_blur`.
 
     Returns
     -------
     ResponseEstimate
+        PM with its standard errors, the offsets, and what is left unexplained.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from fastccpd.estimation import estimate_response
     >>> from fastccpd.imaging import degrade, preset, scenes
     >>> scene = scenes.synthetic((64, 60, 40)).cube
     >>> degradation = preset("stereo", scene.shape)
     >>> hsi, msi = degrade(scene, degradation)
     >>> found = estimate_response(hsi, msi, degradation.P1, degradation.P2)
-    >>> bool(np.abs(scene @ found.PM.toarray().T - msi).max() < 0.02 * msi.max())
+    >>> bool(abs(scene @ found.PM.toarray().T - msi).max() < 0.02 * msi.max())
     True
     """
     hsi, msi = as_cube(hsi, "hsi"), as_cube(msi, "msi")
@@ -168,9 +171,9 @@ def response_of(
     seen: Array,
     sigma: Array,
     seen_noise: Array,
-    wavelengths: ArrayLike | None = None,
-    overlap: ArrayLike | None = None,
-    offset: bool | None = None,
+    wavelengths: ArrayLike | None,
+    overlap: ArrayLike | None,
+    offset: bool | None,
 ) -> ResponseEstimate:
     """The `ResponseEstimate` of pixels of the HSI and what the blurred MSI shows there.
 

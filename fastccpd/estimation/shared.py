@@ -21,6 +21,7 @@ from .moments import complete, pixels_of
 from .noise import Noise, noise_from
 from .statistics import Statistics
 from .subspace import Subspace, scaled, spectra_from, subspace_from
+from .sums import Sums
 from .tv_maps import fit_maps, known_noise, rough_maps
 
 
@@ -31,7 +32,9 @@ class Shared:
     Attributes
     ----------
     noise : Noise
+        Of the whole scene.
     subspace : Subspace
+        Of the whole scene.
     spectra : (bands, P) array
         F of all maps, in units of the noise.
     weight : float
@@ -48,8 +51,8 @@ class Shared:
 
 
 @dataclass(frozen=True, eq=False)
-class Gramians:
-    """What a part of a scene says of its spectra; those of two parts add up.
+class Gramians(Sums):
+    """What a part of a scene says of its spectra.
 
     Attributes
     ----------
@@ -61,9 +64,6 @@ class Gramians:
 
     gram: np.ndarray
     cross: np.ndarray
-
-    def __add__(self, other: "Gramians") -> "Gramians":
-        return Gramians(self.gram + other.gram, self.cross + other.cross)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,14 @@ def gramians_of(problem: Problem, noise: Noise, subspace: Subspace) -> Gramians:
     problem : Problem
         The part.
     noise : Noise
+        Of the whole scene.
     subspace : Subspace
+        Of the whole scene.
+
+    Returns
+    -------
+    Gramians
+        Those of all parts, added, are for `spectra_of_scene`.
     """
     chosen, fill = complete(problem.hsi, problem.hsi_valid, fewest=0.0)
     coarse = Blur(problem.degradation).coarse(rough_maps(problem, noise, subspace))
@@ -120,10 +127,17 @@ def spectra_of_scene(statistics: Statistics, gramians: Gramians, noise: Noise, s
     Parameters
     ----------
     statistics : Statistics
+        Summed over the scene.
     gramians : Gramians
-        Summed over the scene, as the statistics are.
+        Summed over the scene too.
     noise : Noise
+        Of `noise_from(statistics)`.
     subspace : Subspace
+        Of `subspace_from(PM, noise)`.
+
+    Returns
+    -------
+    (bands, P) array
     """
     known = np.diag(statistics.moments.second) > 0.0
     spectra = spectra_from(gramians.gram, gramians.cross, known)
@@ -138,9 +152,16 @@ def path_risks_of(problem: Problem, noise: Noise, subspace: Subspace, spectra: A
     problem : Problem
         The window.
     noise : Noise
+        Of the whole scene.
     subspace : Subspace
+        Of the whole scene.
     spectra : (bands, P) array
         Of `spectra_of_scene`.
+
+    Returns
+    -------
+    PathRisks
+        Those of all windows, added, are for `shared_from`.
     """
     fit = fit_maps(problem, noise, subspace, spectra=spectra, errors=False)
     weights, chi2, dof, _ = np.array(fit.path, dtype=np.float64).T
@@ -154,11 +175,16 @@ def shared_from(
 
     Parameters
     ----------
-    statistics : Statistics
-    gramians : Gramians
-    risks : PathRisks
+    statistics, gramians, risks : Statistics, Gramians, PathRisks
+        Each summed over the scene.
     PM : matrix
+        The spectral response.
     errors : bool
+        Whether the parts shall have expected errors.
+
+    Returns
+    -------
+    Shared
     """
     noise = noise_from(statistics)
     subspace = subspace_from(PM, noise)

@@ -93,7 +93,13 @@ def shift_by_images(hsi: Array, msi: Array, degradation: Degradation) -> Shift |
     Parameters
     ----------
     hsi, msi : (rows, columns, bands) arrays
+        With values everywhere.
     degradation : Degradation
+        The operators that the shift is measured from.
+
+    Returns
+    -------
+    Shift or None
     """
     P1, P2 = degradation.P1, degradation.P2
     ratio = P1.shape[1] // P1.shape[0]

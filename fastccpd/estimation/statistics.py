@@ -12,11 +12,12 @@ from ..model.types import Array
 from .agreement import Agreement, agreement_of
 from .few_bands import SecondDifferences, second_differences
 from .moments import FEWEST, Moments, difference_moments, moments_of
+from .sums import Sums
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
-    """What the noise of two images is found from; those of two parts of a scene add up.
+class Statistics(Sums):
+    """What the noise of two images is found from.
 
     Attributes
     ----------
@@ -40,19 +41,6 @@ class Statistics:
     hsi_power: tuple[float, int]
     msi_power: tuple[float, int]
 
-    def __add__(self, other: "Statistics") -> "Statistics":
-        parts = [part for part in (self.agreement, other.agreement) if part is not None]
-        return Statistics(
-            moments=self.moments + other.moments,
-            differences=self.differences + other.differences,
-            agreement=sum(parts[1:], parts[0]) if parts else None,
-            steps=self.steps + other.steps,
-            msi_moments=self.msi_moments + other.msi_moments,
-            msi_differences=self.msi_differences + other.msi_differences,
-            hsi_power=_sum(self.hsi_power, other.hsi_power),
-            msi_power=_sum(self.msi_power, other.msi_power),
-        )
-
 
 def statistics_of(problem: Problem, *, fewest: float = FEWEST) -> Statistics:
     """The `Statistics` of a problem's two images.
@@ -63,6 +51,11 @@ def statistics_of(problem: Problem, *, fewest: float = FEWEST) -> Statistics:
         A whole scene, or a part of one.
     fewest : float
         The least part of complete pixels for which the others are left out, instead of filled; 0 for a part of a scene.
+
+    Returns
+    -------
+    Statistics
+        Those of all parts, added, are for `noise_from`.
     """
     return Statistics(
         moments=moments_of(problem.hsi, problem.hsi_valid, fewest),
@@ -79,7 +72,3 @@ def statistics_of(problem: Problem, *, fewest: float = FEWEST) -> Statistics:
 def power_of(image: Array) -> tuple[float, int]:
     """The sum of an image's squares, and how many there are."""
     return float(np.sum(np.square(image, dtype=np.float64))), image.size
-
-
-def _sum(first, second):
-    return first[0] + second[0], first[1] + second[1]

@@ -30,21 +30,6 @@ from .misplacement import error_of_pixels
 from .moments import Moments, eigh_signed
 from .noise import Noise
 
-# Weights of the total variation along the bands of a spectrum with noise 1, and what counts as no step there.
-_ALONG_BANDS, _NO_STEP = (0.25, 0.5, 1.0, 2.0), 0.05
-
-# The least variance of a map's own steps, in units of their noise: below it, it cannot be told.
-_FAINTEST = 0.3
-
-# The power of the deviations of steps that maps are scaled with.
-_POWER = 0.7
-
-# More spectra than this were never worth their time.
-MOST = 30
-
-# How much larger the variance of what is not explained is at fine pixels than at coarse ones.
-_FINER = 4.0
-
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
@@ -80,6 +65,22 @@ class Subspace:
     seconds: float = 0.0
 
 
+# Weights of the total variation along the bands of a spectrum with noise 1, and what counts as no step there.
+_ALONG_BANDS, _NO_STEP = (0.25, 0.5, 1.0, 2.0), 0.05
+
+# The least variance of a map's own steps, in units of their noise: below it, it cannot be told.
+_FAINTEST = 0.3
+
+# The power of the deviations of steps that maps are scaled with.
+_POWER = 0.7
+
+# More spectra than this were never worth their time.
+MOST = 30
+
+# How much larger the variance of what is not explained is at fine pixels than at coarse ones.
+_FINER = 4.0
+
+
 def subspace_of(problem: Problem, noise: Noise, *, most: int = MOST) -> Subspace:
     """The `Subspace` that the HSI shows.
 
@@ -90,12 +91,30 @@ def subspace_of(problem: Problem, noise: Noise, *, most: int = MOST) -> Subspace
         Of `noise_of(problem)`.
     most : int
         The most spectra.
+
+    Returns
+    -------
+    Subspace
     """
     return subspace_from(problem.degradation.PM, noise, most=most)
 
 
 def subspace_from(PM: Operator, noise: Noise, *, most: int = MOST) -> Subspace:
-    """The `Subspace` of a scene by its `Noise`, which has all that is needed of the HSI, and the MSI's response PM."""
+    """The `Subspace` of a scene by its `Noise`, which has all that is needed of the HSI.
+
+    Parameters
+    ----------
+    PM : (MSI bands, bands) matrix
+        The response of the MSI.
+    noise : Noise
+        Of `noise_from`.
+    most : int
+        The most spectra.
+
+    Returns
+    -------
+    Subspace
+    """
     began = time.perf_counter()
     whitened, count = noise.moments.divided(noise.hsi_floored), max(noise.moments.count, 1)
     second = whitened.second / count

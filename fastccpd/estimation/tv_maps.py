@@ -42,6 +42,7 @@ from ..model.result import Status, Trace
 from ..model.types import Array, Callback
 from .expected_error import expected_error
 from .map_data import Blur, MapData, WhitenedImage
+from .map_path import MapPath
 from .map_system import MapSystem, inner
 from .missing_detail import missing_detail
 from .moments import complete, pixels_of
@@ -53,21 +54,11 @@ from .watch import Stopped, Watch
 # path begins, by what it goes on, where it ends.
 STRONGEST, STEP, WEAKEST = 2.83, 0.6, 0.07
 
-# Reweighted squares for each λ, and conjugate gradient steps for each of them.
-REWEIGHTINGS, CG_STEPS, CG_RTOL = 3, 40, 0.2
-
-# So many more for the chosen λ, as long as they change anything.
+# So many more reweighted squares for the chosen λ, as long as they change anything.
 MOST_REWEIGHTINGS = 50
 
 # Maps have converged if the last reweighting changed their objective by less than this part of it.
 SETTLED = 1e-3
-
-# Differences below this part of the noise of the best map count as none. With a weak λ nothing is flat to that degree,
-# and more rounding makes the squares easier to solve: it grows as λ⁻², up to a limit.
-ROUNDING, MOST_ROUNDING = 0.025, 0.5
-
-# Steps well above so many times the noise of the best map are edges, whose price is the root of their height.
-KNEE = 10.0
 
 # Strength of the first, quadratic smoothing, and of the total variation that the spectra are found with.
 FIRST, FOR_SPECTRA = 8.0, 1.6
@@ -135,14 +126,16 @@ def fit_maps(
     noise: Noise | None = None,
     subspace: Subspace | None = None,
     *,
+    errors: bool = True,
     spectra: Array | None = None,
     weight: float | None = None,
-    errors: bool = True,
     max_iter: int | None = None,
     callback: Callback | None = None,
     time_limit: float | None = None,
 ) -> MapFit:
     """Fit maps to the two images of a problem, every weight from the data.
+
+    The weight λ is the one of least estimated risk, unless it is given.
 
     Parameters
     ----------
@@ -151,12 +144,12 @@ def fit_maps(
         Of `noise_of(problem)`, which is what is taken otherwise.
     subspace : Subspace, optional
         Of `subspace_of(problem, noise)`, which is what is taken otherwise.
+    errors : bool
+        Whether expected errors are asked for, which take as long as a few steps of the path.
     spectra : (bands, P) array, optional
         F, where it is known already, of the whole of a scene of which this is a part.
     weight : float, optional
         λ, where it is known already. Risk and degrees of freedom, which it would be found by, are then NaN.
-    errors : bool
-        Whether expected errors are asked for, which take as long as a few steps of the path.
     max_iter : int, optional
         The most steps down the path of λ.
     callback : callable(Progress) -> bool, optional
@@ -167,16 +160,15 @@ def fit_maps(
     Returns
     -------
     MapFit
+        Maps and spectra, the weight and its risk, and how the fit ended.
 
     Examples
     --------
-    >>> from fastccpd import Problem
-    >>> from fastccpd.estimation import fit_maps
+    >>> from fastccpd import Problem, estimation
     >>> from fastccpd.imaging import add_noise, degrade, preset, scenes
-    >>> scene = scenes.synthetic((64, 60, 40)).cube
-    >>> degradation = preset("stereo", scene.shape)
+    >>> scene, degradation = scenes.synthetic((64, 60, 40)).cube, preset("stereo", (64, 60, 40))
     >>> images = [add_noise(image, 20.0, rng=0) for image in degrade(scene, degradation)]
-    >>> fit = fit_maps(Problem(*images, degradation))
+    >>> fit = estimation.fit_maps(Problem(*images, degradation))
     >>> fit.Z.shape[:2], fit.S.shape[0], fit.status.converged
     ((64, 60), 40, True)
     """
@@ -387,47 +379,3 @@ def _end_of_path(weight, steps):
     if weight == STRONGEST:
         return "strongest"
     return "weakest" if weight * STEP <= WEAKEST and steps[-1][0] == weight else None
-
-
-class MapPath:
-    """Maps that follow λ: each fit begins where the last one ended.
-
-    Parameters
-    ----------
-    system : MapSystem
-        Shared by paths that take turns.
-    Z : array
-        A stack of the system's layout, which the path owns.
-    target : array, optional
-        What the images give the maps; that of the data otherwise.
-    """
-
-    def __init__(self, system: MapSystem, Z: Array, target: Array | None = None):
-        self.system, self.data, self.Z = system, system.data, Z
-        self.target = self.data.target if target is None else target
-
-    def smooth(self, strength: float) -> None:
-        """Quadratic smoothing, to begin with."""
-        self.system.weigh_all(strength * self.data.unit**2)
-        self._solve()
-
-    def descend(self, strength: float, reweightings: int = REWEIGHTINGS) -> float:
-        """Fit with λ = strength; the part of the objective that the last reweighting gained."""
-        before = predicted = 0.0
-        for _ in range(reweightings):
-            self.reweight(strength)
-            before, predicted = self._solve()
-        # The square bounds the price of edges from above: the objective falls by no less than the square does.
-        return predicted / max(before, 1e-300)
-
-    def reweight(self, strength: float) -> None:
-        """Take the weights of the squares around Z, with λ = strength."""
-        unit, rounding = self.data.unit, min(ROUNDING * max(1.0, strength**-2.0), MOST_ROUNDING)
-        self.system.weigh(self.Z, strength * unit, rounding / unit, KNEE / unit)
-
-    def _solve(self):
-        """Minimise the square around Z; ½ χ² + λ TV before, and the decrease that the square promises."""
-        system, energy = self.system, self.data.hsi.energy + self.data.msi.energy
-        square, ry = system.residual(self.Z, self.target)
-        before = 0.5 * (energy + square) - inner(self.Z, self.target) + float(system.rest.sum())
-        return before, system.solve(self.Z, ry, CG_STEPS, CG_RTOL)

@@ -84,18 +84,19 @@ def verdict_of(problem: Problem) -> Verdict:
     Parameters
     ----------
     problem : Problem
+        The two images and the operators between them.
 
     Returns
     -------
     Verdict
+        Its grade, and where the images disagree the cause and what to try.
 
     Examples
     --------
     >>> from fastccpd import Problem
     >>> from fastccpd.estimation import verdict_of
     >>> from fastccpd.imaging import add_noise, degrade, preset, scenes
-    >>> scene = scenes.synthetic((64, 60, 40)).cube
-    >>> degradation = preset("stereo", scene.shape)
+    >>> scene, degradation = scenes.synthetic((64, 60, 40)).cube, preset("stereo", (64, 60, 40))
     >>> hsi, msi = (add_noise(image, 30.0, rng=0) for image in degrade(scene, degradation))
     >>> print(verdict_of(Problem(hsi, msi, degradation)))
     the images agree: they differ by no more than their noise

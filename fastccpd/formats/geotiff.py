@@ -191,21 +191,16 @@ def _compare(rasterio, path, raster):
                 raise OSError("what was written does not read back")
 
 
+def plain_profile(shape, dtype, nodata):
+    """What rasterio needs to know to write (rows, columns, bands) values of a dtype."""
+    height, width, count = shape
+    sizes = {"height": height, "width": width, "count": count}
+    return {"driver": "GTiff", **sizes, "dtype": dtype.name, "nodata": nodata, "BIGTIFF": "IF_SAFER"}
+
+
 def _profile(rasterio, raster, compressed=True):
-    rows, columns, bands = raster.shape
-    profile = {
-        "driver": "GTiff",
-        "height": rows,
-        "width": columns,
-        "count": bands,
-        "dtype": raster.dtype.name,
-        "tiled": True,
-        "blockxsize": TILE,
-        "blockysize": TILE,
-        "interleave": "band",
-        "BIGTIFF": "IF_SAFER",
-        "nodata": _nodata(raster),
-    }
+    profile = plain_profile(raster.shape, raster.dtype, _nodata(raster))
+    profile |= {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "interleave": "band"}
     if compressed:
         profile |= {"compress": "deflate", "predictor": 3 if raster.dtype.kind == "f" else 2}
     if raster.georeference is not None:

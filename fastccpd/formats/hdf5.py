@@ -13,6 +13,7 @@ def check_closed(path, kind):
     Parameters
     ----------
     path : Path
+        The file.
     kind : str
         What it should be, for messages.
     """

@@ -130,7 +130,17 @@ def check_memory(path, arrays, limit):
 
 
 def sha256(path):
-    """The SHA-256 of a file, as hexadecimal text, a stretch at a time."""
+    """The SHA-256 of a file, which is read a stretch at a time.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    str
+        Hexadecimal.
+    """
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:

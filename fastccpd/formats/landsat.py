@@ -16,25 +16,17 @@ from .stack import BandFile, open_stack
 
 _LARGEST_MTL = 1 << 20
 
-_OLI = {
-    "B1": (430, 450),
-    "B2": (450, 510),
-    "B3": (530, 590),
-    "B4": (640, 670),
-    "B5": (850, 880),
-    "B6": (1570, 1650),
-    "B7": (2110, 2290),
-    "B8": (500, 680),
-    "B9": (1360, 1380),
-}
-_TM = {
-    "B1": (450, 520),
-    "B2": (520, 600),
-    "B3": (630, 690),
-    "B4": (770, 900),
-    "B5": (1550, 1750),
-    "B7": (2080, 2350),
-    "B8": (520, 900),
+# The limits of each band in nm: on OLI (Landsat 8 and 9), and on TM and ETM+ (those before).
+_LIMITS = {
+    "B1": ((430, 450), (450, 520)),
+    "B2": ((450, 510), (520, 600)),
+    "B3": ((530, 590), (630, 690)),
+    "B4": ((640, 670), (770, 900)),
+    "B5": ((850, 880), (1550, 1750)),
+    "B6": ((1570, 1650), None),
+    "B7": ((2110, 2290), (2080, 2350)),
+    "B8": ((500, 680), (520, 900)),
+    "B9": ((1360, 1380), None),
 }
 _NAME = re.compile(r"FILE_NAME_BAND_(\d+)")
 
@@ -54,7 +46,8 @@ def open_landsat(path, band_axis, variable):
     metadata = metadata_in(path)
     fields = _fields(metadata)
     mission = fields.get("SPACECRAFT_ID", "")
-    edges = _OLI if mission in ("LANDSAT_8", "LANDSAT_9") else _TM
+    column = 0 if mission in ("LANDSAT_8", "LANDSAT_9") else 1
+    edges = {name: limits[column] for name, limits in _LIMITS.items() if limits[column] is not None}
     files = {f"B{match[1]}": name for key, name in fields.items() if (match := _NAME.fullmatch(key))}
     wanted = [name for name in edges if name not in ("B8",) and name in files]
     if variable is not None:

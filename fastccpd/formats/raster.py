@@ -116,7 +116,17 @@ class _Described:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Header(_Described):
-    """What a file declares, without its data: the attributes of `Raster`, but `shape` and `dtype` for the cube."""
+    """What a file declares, without its data.
+
+    Attributes
+    ----------
+    shape : (rows, columns, bands)
+        Of the cube that is not read.
+    dtype : numpy.dtype
+        That of the file.
+    wavelengths, fwhm, nodata, georeference, bad_bands, scale, offset, names, tags, source
+        As of `Raster`; of the source the sha256 is None.
+    """
 
     shape: tuple[int, int, int]
     dtype: np.dtype

@@ -17,7 +17,19 @@ from .raster import Header, Stored
 
 @dataclass(frozen=True)
 class BandFile:
-    """One band: what it is called, the file that holds it, and how GDAL is to open it."""
+    """One band, and the file that holds it.
+
+    Attributes
+    ----------
+    name : str
+        As the product names its bands, "B8A".
+    path : Path
+        The file.
+    driver : str
+        The only driver of GDAL that may open it.
+    opened_as : str or None
+        What GDAL opens where that is not the path itself, as inside of a zip.
+    """
 
     name: str
     path: Path

@@ -6,6 +6,7 @@ from xml.parsers import expat
 #: The most bytes of a document: those of products have a few hundred thousand.
 LARGEST = 1 << 25
 
+# Elements within elements.
 _DEEPEST = 100
 
 
@@ -15,6 +16,7 @@ def parse(content, path):
     Parameters
     ----------
     content : bytes
+        The whole document.
     path : path
         For messages.
 

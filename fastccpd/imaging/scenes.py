@@ -189,6 +189,7 @@ def load_pair(name: str = "paris", folder: str | os.PathLike | None = None, norm
     Returns
     -------
     Pair
+        The reference, the MSI, and the response between them.
 
     Examples
     --------

@@ -31,7 +31,7 @@ def lee(
     Parameters
     ----------
     cube : (rows, columns, bands) array
-        Any real dtype and layout; never modified.
+        The image, which is left as it is.
     window : int
         Side of the square window in pixels, odd.
     noise : float or (bands,) array, optional

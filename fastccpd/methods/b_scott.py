@@ -27,6 +27,8 @@ from .scott import check_rank, multilinear_rank, multiply
 class BSCOTT(Method):
     """Coupled Tucker approximation that does not need to know the spatial degradation.
 
+    The scene is cut into blocks, and each is recovered by itself.
+
     Parameters
     ----------
     rank : int or (R1, R2, R3)

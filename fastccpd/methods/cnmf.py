@@ -28,7 +28,7 @@ from ..model.problem import Problem
 from ..model.result import Status
 from ..model.types import Array, Callback
 from ._nmf import BLOCK, ByProducts, BySums
-from ._spectral import half_square, robust_maximum
+from ._spectral import as_scale, half_square, robust_maximum
 from ._upsampling import upsampling
 from ._vca import vertices
 from .method import Compiled, Solution, memory_of_phases, register
@@ -97,8 +97,7 @@ class CNMF(Compiled):
             set_fields(self, rank=as_count(self.rank, "rank"))
         set_fields(self, max_iter=as_count(self.max_iter, "max_iter"), rounds=as_count(self.rounds, "rounds"))
         set_fields(self, tol=as_number(self.tol, "tol"), round_tol=as_number(self.round_tol, "round_tol"))
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
+        set_fields(self, scale=as_scale(self.scale))
 
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import DTypeLike
 from scipy import linalg
 
@@ -76,12 +75,7 @@ class GSA(Method):
         set_fields(self, ridge=as_number(self.ridge, "ridge"))
 
     def solve(
-        self,
-        problem: Any,
-        *,
-        rng: Generator | None = None,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
         P1, P2 = problem.degradation.P1, problem.degradation.P2

@@ -40,7 +40,7 @@ from ..model.types import Array, Callback
 from ._iteration import run_watched
 from ._patches import Patches, starts
 from ._separable import SeparableBlur
-from ._spectral import half_square, leading_vectors, robust_maximum
+from ._spectral import as_scale, half_square, leading_vectors, robust_maximum
 from ._upsampling import upsampling
 from .method import Method, Solution, memory_of_phases, register
 
@@ -117,8 +117,7 @@ class LTMR(Method):
         set_fields(self, eta=as_number(self.eta, "eta"), mu=as_number(self.mu, "mu", above=True))
         if self.step > self.patch:
             raise ValueError(f"step: got {self.step}; at most {self.patch} is needed, for patches must cover the scene")
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
+        set_fields(self, scale=as_scale(self.scale))
 
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import DTypeLike
 
 from ..model.checks import set_fields
@@ -43,17 +44,25 @@ class Solution:
     Attributes
     ----------
     status : Status
+        Why the fit ended.
     cost : float
         Of what is shown.
     n_iter : int
+        How many iterations were made.
     trace : Trace
+        The cost after each iteration.
     factors : Factors or None
+        A, B and C, of methods that have them.
     image : array or None
+        The rendered image, of methods without maps and factors.
     maps : Maps or None
         The image is rendered from the maps, if there are any, and else from the factors.
     uncertainty : (I, J) array or None
+        The expected error of each pixel, root mean square over bands.
     effective_rank : int or None
+        How many terms of the factors are not pruned.
     noise : (hsi, msi) or None
+        The standard deviation of each band, of methods that estimate it.
     risk : float or None
         An estimate of its error, by which the best of several starts is chosen; None: by the cost.
     shown : "maps", "factors" or "image"
@@ -116,13 +125,25 @@ class Method:
         return problem
 
     def solve(
-        self,
-        problem: Any,
-        *,
-        rng: np.random.Generator,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
+        """Fuse a problem, from one start.
+
+        Parameters
+        ----------
+        problem : object
+            What `prepare` returned.
+        rng : numpy.random.Generator
+            Draws the start.
+        callback : callable(Progress) -> bool, optional
+            Called several times a second; True stops the run.
+        time_limit : float, optional
+            Seconds.
+
+        Returns
+        -------
+        Solution
+        """
         raise NotImplementedError(f"{type(self).__name__} has no solve")
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
@@ -164,7 +185,17 @@ def memory_of_phases(*phases: int) -> int:
 
 
 def register(name: str) -> Callable[[type[M]], type[M]]:
-    """Class decorator: make a method known under `name`."""
+    """Make a method known under a name: a decorator of its class.
+
+    Parameters
+    ----------
+    name : str
+        What `fuse` then takes as `method`.
+
+    Returns
+    -------
+    callable(class) -> class
+    """
 
     def add(cls):
         cls.name = name
@@ -180,7 +211,17 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> type[Method]:
-    """The class of the method called `name`."""
+    """The class of a method.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+
+    Returns
+    -------
+    type
+    """
     if not isinstance(name, str):
         raise TypeError(f"method: got {name!r}; a name or a Method is needed, one of {', '.join(names())}")
     if name not in _REGISTRY:
@@ -191,7 +232,19 @@ def get(name: str) -> type[Method]:
 
 
 def make(name: str, options: Mapping[str, Any]) -> Method:
-    """The method called `name` with `options`; an unknown option is a TypeError that lists the valid ones."""
+    """A method with its options set.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    options : dict
+        By name. An unknown one is a TypeError that lists those that there are.
+
+    Returns
+    -------
+    Method
+    """
     cls = get(name)
     unknown = sorted(set(options) - set(cls.option_names()))
     if unknown:

@@ -39,7 +39,7 @@ from ..model.types import Array, Callback
 from ._iteration import run_watched
 from ._patches import Patches
 from ._separable import SeparableBlur
-from ._spectral import half_square, robust_maximum
+from ._spectral import as_scale, half_square, robust_maximum
 from ._threads import thread_map
 from .method import Method, Solution, memory_of_phases, register
 
@@ -124,8 +124,7 @@ class NCTCP(Method):
     same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
+        set_fields(self, scale=as_scale(self.scale))
         as_choice(self.start, "start", STARTS)
         as_choice(self.output, "output", OUTPUTS)
         set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))

@@ -37,7 +37,7 @@ from ._iteration import run_watched
 from ._kmeans import kmeans
 from ._patches import Patches
 from ._separable import SeparableBlur
-from ._spectral import robust_maximum
+from ._spectral import as_scale, robust_maximum
 from ._threads import thread_map
 from ._tucker_group import PatchData, first_model
 from .method import Compiled, Solution, memory_of_phases, register
@@ -127,8 +127,7 @@ class NNSTF(Compiled):
         set_fields(self, max_iter=as_count(self.max_iter, "max_iter", least=0))
         set_fields(self, eta=as_number(self.eta, "eta", above=True), rho=as_number(self.rho, "rho"))
         as_choice(self.output, "output", OUTPUTS)
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
+        set_fields(self, scale=as_scale(self.scale))
 
     def solve(
         self, problem: Problem, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None

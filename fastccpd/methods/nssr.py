@@ -33,7 +33,7 @@ from ._dictionary import learn_dictionary
 from ._iteration import run_watched
 from ._neighbours import nonlocal_weights
 from ._separable import SeparableBlur
-from ._spectral import half_square, robust_maximum
+from ._spectral import as_scale, half_square, robust_maximum
 from ._threads import thread_map
 from .method import Method, Solution, memory_of_phases, register
 
@@ -132,8 +132,7 @@ class NSSR(Method):
         set_fields(self, back_projection=bool(self.back_projection))
         if self.bands is not None:
             set_fields(self, bands=as_count(self.bands, "bands"))
-        if self.scale is not None:
-            set_fields(self, scale=as_number(self.scale, "scale", above=True))
+        set_fields(self, scale=as_scale(self.scale))
 
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None

@@ -50,6 +50,8 @@ _QUIET = np.errstate(over="ignore", invalid="ignore")
 class Stereo(Method):
     """Unconstrained coupled CPD by alternating least squares (UC-C-CPD-ALS).
 
+    To stop after a few sweeps is its only regularisation: noise is fitted as they go on.
+
     Parameters
     ----------
     rank : int

@@ -31,14 +31,17 @@ class Degradation:
 
     @property
     def sri_shape(self) -> Shape:
+        """(I, J, K) of the super-resolution image."""
         return self.P1.shape[1], self.P2.shape[1], self.PM.shape[1]
 
     @property
     def hsi_shape(self) -> Shape:
+        """(I_H, J_H, K) of the HSI."""
         return self.P1.shape[0], self.P2.shape[0], self.PM.shape[1]
 
     @property
     def msi_shape(self) -> Shape:
+        """(I, J, K_M) of the MSI."""
         return self.P1.shape[1], self.P2.shape[1], self.PM.shape[0]
 
     def check(self, hsi_shape: Sequence[int], msi_shape: Sequence[int]) -> None:

@@ -72,7 +72,17 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """The factors A (I, R), B (J, R), C (K, R) of a super-resolution image [[A, B, C]]."""
+    """The factors of a super-resolution image [[A, B, C]].
+
+    Attributes
+    ----------
+    A : (I, R) array
+        Of rows.
+    B : (J, R) array
+        Of columns.
+    C : (K, R) array
+        Of bands: the spectra.
+    """
 
     A: np.ndarray
     B: np.ndarray
@@ -83,10 +93,12 @@ class Factors:
 
     @property
     def rank(self) -> int:
+        """R, the number of terms."""
         return self.A.shape[1]
 
     @property
     def shape(self) -> Shape:
+        """(I, J, K) of the image."""
         return len(self.A), len(self.B), len(self.C)
 
     def render(
@@ -103,17 +115,27 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """Maps Z (I, J, P) and spectra S (K, P) of a non-negative super-resolution image max(Z S', 0)."""
+    """Maps and spectra of a non-negative super-resolution image max(Z S', 0).
+
+    Attributes
+    ----------
+    Z : (I, J, P) array
+        The maps.
+    S : (K, P) array
+        The spectra.
+    """
 
     Z: np.ndarray
     S: np.ndarray
 
     @property
     def shape(self) -> Shape:
+        """(I, J, K) of the image."""
         return *self.Z.shape[:2], len(self.S)
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Of the image."""
         return np.result_type(self.Z, self.S)  # maps alone may be float32, whose range images may exceed
 
     def render(self, rows: Part = None, cols: Part = None, bands: Part = None, dtype: DTypeLike | None = None) -> Array:

@@ -29,6 +29,7 @@ class Status(Enum):
 
     @property
     def converged(self) -> bool:
+        """Whether the run came to its own end."""
         return self in (Status.GRADIENT_SMALL, Status.COST_SETTLED, Status.STEP_SMALL, Status.FINISHED)
 
     @property
@@ -42,7 +43,19 @@ class Status(Enum):
 
 @dataclass
 class Trace:
-    """One entry for the start and one for each outer iteration."""
+    """What is known of each iteration: one entry for the start, and one for each outer iteration.
+
+    Attributes
+    ----------
+    cost : list of float
+        That of the start, and after each iteration.
+    gradient_norm, radius, rho : lists of float
+        Of the trust region; NaN for what has none. rho is the decrease over the one that the model promised.
+    cg_iterations : list of int
+        Products with the Hessian that the iteration took.
+    seconds : list of float
+        Since the beginning.
+    """
 
     cost: list[float] = field(default_factory=list)
     gradient_norm: list[float] = field(default_factory=list)
@@ -52,6 +65,7 @@ class Trace:
     seconds: list[float] = field(default_factory=list)
 
     def append(self, **entry: float) -> None:
+        """An iteration, by the names of the attributes."""
         for column in fields(self):
             getattr(self, column.name).append(entry[column.name])
 
@@ -140,6 +154,10 @@ class FusionResult:
         What would make it again: the method's name, its options, the seed, and versions, threads, shapes.
     decomposer : callable or None
         What makes the factors of maps.
+    dtype : numpy.dtype
+        Of `sri`.
+    image : array or None
+        `sri`, once it has been rendered.
     """
 
     status: Status
@@ -173,12 +191,14 @@ class FusionResult:
 
     @property
     def sri(self) -> np.ndarray:
+        """The image, rendered when first asked for."""
         if self.image is None:
             self.image = self.render()
         return self.image
 
     @property
     def factors(self) -> Factors | None:
+        """A, B and C, made when first asked for."""
         if self.known_factors is None and self.decomposer is not None:
             self.decompose()
         return self.known_factors
@@ -253,6 +273,8 @@ class FusionResult:
 @dataclass(frozen=True, eq=False)
 class FailedFusion:
     """What `fuse_many` gives in place of a result, with on_error="keep", where there is an error.
+
+    It has a status, as results have, so that a list of both can be looked through.
 
     Attributes
     ----------

@@ -20,6 +20,7 @@ class Verdict:
     Attributes
     ----------
     grade : Grade
+        The verdict itself.
     misfit : float
         Root mean square of what they differ by at the HSI's pixels, over that which noise explains.
     beyond : float

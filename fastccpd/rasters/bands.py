@@ -56,10 +56,12 @@ def extremes(image: Image) -> Extremes:
     Parameters
     ----------
     image : Image
+        An image in a file, of which blocks are read.
 
     Returns
     -------
     Extremes
+        Of each band.
     """
     rows, cols = file_part(image)
     bands, nodata = image.header.shape[2], image.header.nodata

@@ -34,6 +34,7 @@ class FusedFiles:
     Attributes
     ----------
     result : FusionResult
+        The fused image, and how the fusion went.
     pair : Pair
         The two images made ready: without bad bands, their missing pixels filled; how their grids lie to each other.
     images : (hsi, msi)

@@ -83,6 +83,11 @@ def shift_by_georeference(grids: Grids, P1: Operator, P2: Operator) -> Shift:
     grids : Grids
         Of two georeferenced images.
     P1, P2 : matrices
+        The blur along rows and columns.
+
+    Returns
+    -------
+    Shift
     """
     phases = [phase_of(P, grids.ratio) for P in (P1, P2)]
     middle, offset = (grids.ratio - 1) / 2, cast(tuple[float, float], grids.offset)

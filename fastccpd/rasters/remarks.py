@@ -1,11 +1,11 @@
-"""What a fusion of files has to say on the way."""
+"""Notes and warnings of a fusion of files."""
 
 import warnings
 from typing import Protocol
 
 
 class Listener(Protocol):
-    """Who is told what a fusion of files has to say, as it comes."""
+    """Gets the notes and warnings of a fusion of files as they come."""
 
     def note(self, text: str, /) -> None:
         """What was found or assumed."""

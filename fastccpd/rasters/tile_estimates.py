@@ -1,4 +1,4 @@
-"""What nobody says of a scene in tiles: blur, shift, response, scale and offset, found once, from one window of it.
+"""Blur, shift, response, scale and offset of a scene in tiles, as far as they are not given: from one window of it.
 
 All of these are one for the whole scene and take few pixels to find, so a window of some hundred coarse pixels a side
 does: the one with the most data of nine that are spread over the scene, the middle first. Its estimates are as good as
@@ -214,6 +214,7 @@ class Adjusted:
     Attributes
     ----------
     image : Image
+        As it stands in its file.
     levels : Levels or None
         Of an image whose values are scale × those wanted + offset.
     fill : bool

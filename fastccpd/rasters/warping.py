@@ -11,6 +11,7 @@ import numpy as np
 
 from ..formats import Georeference
 from ..formats.extras import needed
+from ..formats.geotiff import plain_profile
 from ..model.types import Array
 from .mapping import bounds, edge, mapping, part, steps
 
@@ -75,16 +76,7 @@ def warp(
     rasterio = needed("rasterio", "images on different grids")
     vrt = needed("rasterio.vrt", "images on different grids")
     nodata = np.nan if values.dtype.kind == "f" else None
-    rows, columns, bands = values.shape
-    profile = {
-        "driver": "GTiff",
-        "height": rows,
-        "width": columns,
-        "count": bands,
-        "dtype": values.dtype.name,
-        "nodata": nodata,
-        "BIGTIFF": "IF_SAFER",
-    }
+    profile = plain_profile(values.shape, values.dtype, nodata)
     target = {"transform": rasterio.Affine(*georeference.transform), "height": shape[0], "width": shape[1]}
     if of.same_crs(georeference) is False:
         systems = {"src_crs": of.crs, "crs": georeference.crs}

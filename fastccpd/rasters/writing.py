@@ -127,9 +127,11 @@ def provenance(
     Parameters
     ----------
     result : Made
-        A FusionResult, or as much of one.
+        A FusionResult, or what has as much to say of how it was made.
     pair : Pair
+        The two images made ready.
     degradation : Degradation
+        The operators that were used.
     operators : dict
         What is known of the blur, the shift and the response.
     options : dict

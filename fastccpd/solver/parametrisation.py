@@ -15,6 +15,7 @@ class Parametrisation:
     Parameters
     ----------
     name : str
+        "square" or "identity", as an option says it.
     nonnegative : bool
         Whether φ is the square; else it is the identity.
     """

@@ -61,6 +61,8 @@ def as_regularisers(values: Iterable[Regulariser]) -> tuple[Regulariser, ...]:
 class InKnownBands:
     """A regulariser of all bands, as a function of those that have data: v = E v', E = diag(I, I, W).
 
+    Where whole bands are masked, a fit leaves them out, but the caller's regulariser is written for all of them.
+
     Parameters
     ----------
     whole : Regulariser

@@ -129,6 +129,11 @@ def check_method(method, *, residual=0.05):
     residual : float
         The largest relative residual at which the images of a clean scene count as explained.
 
+    Raises
+    ------
+    AssertionError
+        At the first check that fails.
+
     Examples
     --------
     >>> from fastccpd.testing import check_method

@@ -14,16 +14,10 @@ from typing import Any
 from ..workers import Crew
 from .tasks import perform, perform_in_worker
 
-# How often a task may lose its worker.
-_TRIES = 3
-
-# Seconds after which a wait looks up: a Ctrl-C is heard then at the latest.
-_PULSE = 0.2
-
 
 @dataclass(frozen=True)
 class Hands:
-    """Somebody who does tasks.
+    """What does the tasks: a crew of processes, or a cluster.
 
     Attributes
     ----------
@@ -37,6 +31,13 @@ class Hands:
     submit: Callable[[Any], Future]
     count: int
     memory: int | None = None
+
+
+# How often a task may lose its worker.
+_TRIES = 3
+
+# Seconds after which a wait looks up: a Ctrl-C is heard then at the latest.
+_PULSE = 0.2
 
 
 def _at_once(task):

@@ -152,7 +152,7 @@ def path_risks_of_scene(
 
 
 def _found(parts):
-    """What parts with data say."""
+    """The results of the parts that have data."""
     found = [part for part in parts if part is not None]
     if not found:
         raise _no_pixels()

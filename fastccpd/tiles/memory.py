@@ -19,7 +19,17 @@ BLOCK, HELD = 256, 4
 
 
 def memory_limit(memory: float | None = None) -> int:
-    """Bytes that all processes of a run may take together: what is given, or half of what is available."""
+    """Bytes that all processes of a run may take together.
+
+    Parameters
+    ----------
+    memory : float, optional
+        What is given. None: half of what is available.
+
+    Returns
+    -------
+    int
+    """
     if memory is not None:
         limit = int(as_number(memory, "memory"))
     else:
@@ -58,6 +68,10 @@ def choose_plan(
         Bytes for all processes together.
     shared : Shared, optional
         What is known of the scene, above all the number of its maps.
+
+    Returns
+    -------
+    (Plan, int)
     """
     limit, needed = memory_limit(memory), 0
     for size in _sizes(tile):

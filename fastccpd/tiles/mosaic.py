@@ -38,6 +38,10 @@ class FusedTiles:
         Of this run, those before an interruption not counted.
     provenance : dict
         What would make it again: options, seed, versions, the plan.
+    state : State
+        The folder of the tiles.
+    temporary : bool
+        Whether that folder is removed when this is closed.
     """
 
     shape: tuple[int, int, int]

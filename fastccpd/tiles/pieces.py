@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 
 from ..model.degradation import Degradation
@@ -100,8 +99,3 @@ def _round(P: Operator, span: Span) -> Operator:
     columns = middle + (entries.col - middle + fine // 2) % fine - fine // 2  # beyond the scene's end, not round it
     where = entries.row, (columns - first) % size
     return sparse.coo_array((entries.data, where), shape=(stop - start, size)).tocsr()
-
-
-def size_of(piece: Piece) -> int:
-    """Fine pixels that are read."""
-    return int(np.prod([sum(b - a for a, b in span.runs) for span in (piece.rows, piece.cols)]))

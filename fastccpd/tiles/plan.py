@@ -135,6 +135,11 @@ def make_plan(P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic:
     periodic : bool
         Whether each tile is taken to go round in itself.
 
+    Returns
+    -------
+    Plan
+        Where each tile lies, and what is kept of it.
+
     Examples
     --------
     >>> from fastccpd.imaging import gaussian

@@ -29,12 +29,18 @@ class Source(Protocol):
     """An image that is read window by window; what else it may have, the module says."""
 
     @property
-    def shape(self) -> tuple[int, int, int]: ...
+    def shape(self) -> tuple[int, int, int]:
+        """(rows, columns, bands)."""
+        ...
 
     @property
-    def dtype(self) -> Any: ...
+    def dtype(self) -> Any:
+        """Of the values that `read` gives."""
+        ...
 
-    def read(self, rows: slice, cols: slice, /) -> Array: ...
+    def read(self, rows: slice, cols: slice, /) -> Array:
+        """The values of a window, (rows, columns, bands)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +81,17 @@ class IndexedSource:
 
 @dataclass(frozen=True)
 class MappedSource:
-    """A file that is mapped into memory, opened where it is read: other processes get its path, not its pixels."""
+    """A file that is mapped into memory, opened where it is read: other processes get its path, not its pixels.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    dtype, shape, offset, order
+        As of `numpy.memmap`.
+    mask : (rows, columns) array-like or None
+        True where there are data.
+    """
 
     path: str
     dtype: Any
@@ -116,6 +132,10 @@ def as_source(image: Any, name: str, valid: Any = None) -> Source:
         For messages.
     valid : (rows, columns) or (rows, columns, bands) array, optional
         True where there are data.
+
+    Returns
+    -------
+    Source
     """
     if isinstance(image, Source):
         if valid is not None:
@@ -165,7 +185,7 @@ def _ordered(image, name):
 
 
 def _computed(block):
-    """An array of what may be a promise of one; not by a cluster, in whose task this may be."""
+    """The values of an array that may be lazy, computed in this process, which may itself be a task of a cluster."""
     if hasattr(block, "compute"):
         block = block.compute(scheduler="synchronous")
     return np.asarray(block)

@@ -103,7 +103,7 @@ class Compare:
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """What a piece says of the spectra; None where it has no complete pixel."""
+    """The `Gramians` of a piece, from which spectra are found; None where it has no complete pixel."""
 
     piece: Piece
     noise: Noise
@@ -116,7 +116,7 @@ class Sum:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What a piece says of the weight; None where it has too few data."""
+    """The `PathRisks` of a piece, from which the weight is found; None where it has too few data."""
 
     piece: Piece
     noise: Noise
@@ -146,8 +146,11 @@ class Fuse:
     Attributes
     ----------
     piece : Piece
+        The tile: where it lies, and the sources it is read from.
     request : Request
+        The checked arguments of `fuse`.
     shared : Shared or None
+        What all tiles have in common, for methods that can use it.
     judged : Judged
         The verdict on the scene.
     seed : sequence of int

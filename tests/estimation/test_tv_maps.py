@@ -9,11 +9,10 @@ from scenery import band_means, blur, noisy_salinas, observe
 from scipy.stats import spearmanr
 
 from fastccpd import Degradation, Problem, Status
-from fastccpd.estimation import fit_maps, noise_of, tv_maps
+from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps
 from fastccpd.estimation.map_data import Blur, MapData, WhitenedImage
 from fastccpd.estimation.map_system import MapSystem
 from fastccpd.estimation.subspace import smoothed, spectra_of
-from fastccpd.estimation.tv_maps import MapPath
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
 
 SHAPE, BANDS, P = (8, 12, 7), 3, 2
@@ -88,7 +87,7 @@ def product(data, Z, weights=0.0):
 
 def begin(data, target=None):
     """A path that begins with nothing."""
-    return MapPath(MapSystem(data), np.zeros_like(data.target), target)
+    return map_path.MapPath(MapSystem(data), np.zeros_like(data.target), target)
 
 
 def disturbance(data, rng):
@@ -174,8 +173,8 @@ def begun():
     data, _, _ = tiny()
 
     def objective(Z, strength):
-        rounding = min(tv_maps.ROUNDING * max(1.0, strength**-2.0), tv_maps.MOST_ROUNDING)
-        prices = oracle.edge_price(oracle.steps(Z, rounding / data.unit), tv_maps.KNEE / data.unit)
+        rounding = min(map_path.ROUNDING * max(1.0, strength**-2.0), map_path.MOST_ROUNDING)
+        prices = oracle.edge_price(oracle.steps(Z, rounding / data.unit), map_path.KNEE / data.unit)
         return 0.5 * misfit(data, Z) + strength * data.unit * prices.sum()
 
     path = begin(data)

@@ -37,12 +37,18 @@ def calls(images, method, seconds):
     return seen, time.process_time() - began
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parser_of(text):
+    """The options of a scene and of the methods that fuse it."""
+    parser = argparse.ArgumentParser(description=text.splitlines()[0])
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--bands", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--method", action="append", choices=methods.names())
+    return parser
+
+
+def main():
+    parser = parser_of(__doc__)
+    parser.add_argument("--seconds", type=float, default=40.0)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)

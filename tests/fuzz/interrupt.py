@@ -7,7 +7,6 @@ how long it takes is for the disk to say. A trial is right if the exit code is 1
 4 with an output that can be read, or 0 where the fusion was done already; a traceback never is.
 """
 
-import argparse
 import json
 import os
 import random
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from gaps import parser_of
 
 from fastccpd import formats, methods
 from fastccpd.imaging import add_noise, degrade, preset, scenes
@@ -92,11 +92,8 @@ def trial(folder, method, after):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, default=512)
-    parser.add_argument("--bands", type=int, default=200)
+    parser = parser_of(__doc__)
     parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--method", action="append", choices=methods.names())
     given = parser.parse_args()
     rng = random.Random(0)
     with tempfile.TemporaryDirectory() as name:

@@ -1,0 +1,58 @@
+"""Maps that follow the weight λ of their total variation (`tv_maps.py`): reweighted squares, by conjugate gradients."""
+
+from ..model.types import Array
+from .map_system import MapSystem, inner
+
+# Reweighted squares for each λ, and conjugate gradient steps for each of them.
+REWEIGHTINGS, CG_STEPS, CG_RTOL = 3, 40, 0.2
+
+# Differences below this part of the noise of the best map count as none. With a weak λ nothing is flat to that degree,
+# and more rounding makes the squares easier to solve: it grows as λ⁻², up to a limit.
+ROUNDING, MOST_ROUNDING = 0.025, 0.5
+
+# Steps well above so many times the noise of the best map are edges, whose price is the root of their height.
+KNEE = 10.0
+
+
+class MapPath:
+    """Maps that follow λ: each fit begins where the last one ended.
+
+    Parameters
+    ----------
+    system : MapSystem
+        Shared by paths that take turns.
+    Z : array
+        A stack of the system's layout, which the path owns.
+    target : array, optional
+        What the images give the maps; that of the data otherwise.
+    """
+
+    def __init__(self, system: MapSystem, Z: Array, target: Array | None = None):
+        self.system, self.data, self.Z = system, system.data, Z
+        self.target = self.data.target if target is None else target
+
+    def smooth(self, strength: float) -> None:
+        """Quadratic smoothing, to begin with."""
+        self.system.weigh_all(strength * self.data.unit**2)
+        self._solve()
+
+    def descend(self, strength: float, reweightings: int = REWEIGHTINGS) -> float:
+        """Fit with λ = strength; the part of the objective that the last reweighting gained."""
+        before = predicted = 0.0
+        for _ in range(reweightings):
+            self.reweight(strength)
+            before, predicted = self._solve()
+        # The square bounds the price of edges from above: the objective falls by no less than the square does.
+        return predicted / max(before, 1e-300)
+
+    def reweight(self, strength: float) -> None:
+        """Take the weights of the squares around Z, with λ = strength."""
+        unit, rounding = self.data.unit, min(ROUNDING * max(1.0, strength**-2.0), MOST_ROUNDING)
+        self.system.weigh(self.Z, strength * unit, rounding / unit, KNEE / unit)
+
+    def _solve(self):
+        """Minimise the square around Z; ½ χ² + λ TV before, and the decrease that the square promises."""
+        system, energy = self.system, self.data.hsi.energy + self.data.msi.energy
+        square, ry = system.residual(self.Z, self.target)
+        before = 0.5 * (energy + square) - inner(self.Z, self.target) + float(system.rest.sum())
+        return before, system.solve(self.Z, ry, CG_STEPS, CG_RTOL)
