@@ -45,7 +45,7 @@ _TRIES, _PAUSE = 10, 0.5
 
 # What a run keeps in its folder: files under these names, what is being written, and the output until it is whole.
 _OWN = re.compile(
-    r"state\.json|plan\.json|first\.npz|lock|tile-\d+-\d+\.(npz|empty)|\.fastccpd-.*|output\.(tiff?|zarr|npy)(\..*)?"
+    r"(state|plan|verdict)\.json|first\.npz|lock|tile-\d+-\d+\.(npz|empty)|\.fastccpd-.*|output\.(tiff?|zarr|npy)(\..*)?"
 )
 
 _PARTS = ("moments", "differences", "agreement", "steps", "msi_moments", "msi_differences")
