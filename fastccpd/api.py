@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from . import formats, methods
 from .estimation import MapDecomposer, estimate_degradation
-from .fusion import checked_request, generator_of, method_of, run, with_verdict
+from .fusion import check_memory, checked_request, generator_of, method_of, run, with_verdict
 from .model import saving
-from .model.checks import as_choice, as_count, as_cube
+from .model.checks import as_choice, as_count, as_cube, working_dtype
 from .model.degradation import Degradation
 from .model.problem import Problem
 from .model.result import FailedFusion, FusionResult
@@ -132,7 +132,8 @@ def fuse(
 
 def _estimated(hsi, msi, ratio, method, hsi_valid, msi_valid):
     """The operators that the images show, periodic for the methods that need it."""
-    (rows, columns, _), fine = (as_cube(image, name).shape for image, name in ((hsi, "hsi"), (msi, "msi")))
+    cubes = [as_cube(image, name) for image, name in ((hsi, "hsi"), (msi, "msi"))]
+    (rows, columns, _), fine = (cube.shape for cube in cubes)
     if ratio is None:
         ratio = max(fine[0] // rows, 1)
         if (fine[0], fine[1]) != (ratio * rows, ratio * columns):
@@ -140,6 +141,7 @@ def _estimated(hsi, msi, ratio, method, hsi_valid, msi_valid):
                 f"msi: its {fine[0]} rows and {fine[1]} columns are not one whole number of times the HSI's {rows} and "
                 f"{columns}; give images of the same ground, or degradation"
             )
+    check_memory(method, cubes[0].shape, fine, working_dtype(*cubes), {})  # before anything is made of them
     boundary = "periodic" if method.needs_periodic_blur else None
     return estimate_degradation(hsi, msi, ratio, boundary=boundary, hsi_valid=hsi_valid, msi_valid=msi_valid)
 

@@ -90,7 +90,7 @@ def run(
             able = ", ".join(other for other in methods.names() if methods.get(other).takes_gaps)
             raise TypeError(f"{name}: {chosen.name!r} cannot leave data out; {able} can")
     known = {} if shared is None else {"shared": shared}
-    _check_memory(chosen, problem, known)
+    check_memory(chosen, problem.hsi.shape, problem.msi.shape, problem.dtype, known)
     _check_rank(chosen, problem.sri_shape)
     began = time.perf_counter()
 
@@ -281,8 +281,9 @@ def with_verdict(needed, hsi_shape, msi_shape):
     return max(needed, memory_of_verdict(hsi_shape, msi_shape))
 
 
-def _check_memory(method, problem, known):
-    of_images = problem.hsi.shape, problem.msi.shape, problem.dtype
+def check_memory(method, hsi_shape, msi_shape, dtype, known):
+    """Refuse what would take more memory than there is; `known` is what the method knows beside the shapes."""
+    of_images = hsi_shape, msi_shape, dtype
     own = method.memory_needed(*of_images, **known)
     needed = with_verdict(own, *of_images[:2])
     available = machine.available_memory()

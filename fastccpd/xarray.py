@@ -109,7 +109,11 @@ def as_image(array: Any, name: str) -> tuple[Array, Mask, Georeference | None]:
     if values.dtype.kind not in "fiu":
         raise TypeError(f"{name}: got dtype {values.dtype}; real numbers are needed")
     nodata = array.attrs.get("_FillValue", array.encoding.get("_FillValue"))
-    valid = np.asarray(~gone(values, None if nodata is None else float(nodata)).any(axis=2))
+    try:
+        nodata = None if nodata is None else float(nodata)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: got {nodata!r} as _FillValue; a number is needed") from None
+    valid = np.asarray(~gone(values, nodata).any(axis=2))
     return values, valid, _georeference(array, rows, columns)
 
 
@@ -120,7 +124,7 @@ def msi_ratio(degradation: Degradation) -> tuple[int, int]:
 
 def _dimensions(array, name):
     """The names of rows, columns and bands."""
-    if not all(hasattr(array, part) for part in ("dims", "coords", "transpose", "attrs")):
+    if not all(hasattr(array, part) for part in ("dims", "coords", "transpose", "attrs", "dtype")):
         raise TypeError(
             f"{name}: got {type(array).__name__}; an xarray.DataArray is needed (fastccpd.fuse takes arrays)"
         )
@@ -161,7 +165,8 @@ def _georeference(array, rows, columns):
     crs = _crs(array)
     centres = []
     for dim in (rows, columns):
-        values = np.asarray(array.coords[dim].data, float) if dim in array.coords else np.empty(0)
+        known = dim in array.coords and array.coords[dim].dtype.kind in "fiu"
+        values = np.asarray(array.coords[dim].data, float) if known else np.empty(0)
         steps = np.diff(values)
         if not len(steps) or not np.allclose(steps, steps[0], rtol=1e-3) or not steps[0]:
             return None

@@ -75,6 +75,17 @@ def test_what_cannot_be_is_refused_by_name():
         fastccpd.xarray.fuse(hsi, msi.rename(band="a"), degradation)
     with pytest.raises(ValueError, match="msi: by its coordinates it does not lie on whole pixels of the HSI"):
         fastccpd.xarray.fuse(hsi, msi.assign_coords(x=msi.x + 3.0), degradation)
+    with pytest.raises(TypeError, match="hsi: got Dataset; an xarray.DataArray is needed"):
+        fastccpd.xarray.fuse(hsi.to_dataset(name="a"), msi, degradation)
+    with pytest.raises(ValueError, match="msi: got 'none' as _FillValue; a number is needed"):
+        fastccpd.xarray.fuse(hsi, msi.assign_attrs(_FillValue="none"), degradation)
+
+
+def test_coordinates_that_are_no_numbers_say_nothing_of_a_grid():
+    hsi, msi, degradation = arrays(crs=False)
+    named = hsi.assign_coords(x=[f"column {n}" for n in range(hsi.sizes["x"])])
+    found = fastccpd.xarray.fuse(named, msi, degradation, **QUICK)
+    np.testing.assert_array_equal(found, fastccpd.xarray.fuse(hsi, msi, degradation, **QUICK))
 
 
 class Tensor:

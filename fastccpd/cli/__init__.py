@@ -26,6 +26,13 @@ class _Parser(argparse.ArgumentParser):
         print_error(f"{message} (see {self.prog} --help)")
         raise SystemExit(2)
 
+    def _get_values(self, action, arg_strings):
+        """What is given for an option; of `--option=--` argparse makes an empty list."""
+        values = super()._get_values(action, arg_strings)
+        if action.nargs is None and values == []:
+            raise argparse.ArgumentError(action, "expected one argument")
+        return values
+
 
 def main(arguments=None):
     """Run one command and return its exit code.

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -114,8 +115,10 @@ def stream_geotiff(path, raster, cog):
 
             _write_tags(image, raster)
             yield write
+        _check_tiles(rasterio, plain)
         if cog:
             _optimised_elsewhere(plain, path)
+            _check_tiles(rasterio, path)
     finally:
         if cog:
             plain.unlink(missing_ok=True)
@@ -189,6 +192,18 @@ def _compare(rasterio, path, raster):
             block = in_order_of_file(raster.cube[rows, :, bands], 0)
             if image.read(numbers(bands), window=window).tobytes() != block.tobytes():
                 raise OSError("what was written does not read back")
+
+
+def _check_tiles(rasterio, path):
+    """Refuse a file that lacks tiles: on a full disk GDAL closes it without a word."""
+    size = path.stat().st_size
+    with quiet(rasterio), rasterio.open(path, driver="GTiff") as image:
+        for band, (height, width) in zip(image.indexes, image.block_shapes, strict=True):
+            for y, x in product(range(-(-image.height // height)), range(-(-image.width // width))):
+                names = (f"BLOCK_{what}_{x}_{y}" for what in ("OFFSET", "SIZE"))
+                place = [image.get_tag_item(name, "TIFF", bidx=band) for name in names]
+                if None in place or sum(map(int, place)) > size:
+                    raise OSError("what was written is not whole; the disk may be full")
 
 
 def plain_profile(shape, dtype, nodata):

@@ -35,7 +35,7 @@ def write_netcdf(temporaries, raster):
     """Version 4, chunks of one band, deflated."""
     h5netcdf = needed("h5netcdf", "writing NetCDF")
     rows, columns, bands = raster.shape
-    with h5netcdf.File(temporaries[0], "w") as file:
+    with _Disk(temporaries[0]) as disk, h5netcdf.File(disk, "w") as file:
         file.dimensions = {"band": bands, "y": rows, "x": columns}
         file.attrs["Conventions"] = "CF-1.8"
         for key, value in (raster.tags or {}).items():
@@ -51,8 +51,56 @@ def write_netcdf(temporaries, raster):
             if found.shape:
                 for index in range(found.shape[0]) if len(found.shape) == 3 else [...]:
                     made[index] = found.values[index]
+                    disk.check()
             else:
                 made[...] = found.values
+
+
+class _Disk:
+    """A new file for HDF5 to write to: an error of the disk is kept until it is asked for, or the file is closed.
+
+    HDF5 itself does not survive one: after a failed write, closing the file may end the process.
+    """
+
+    def __init__(self, path):
+        self._file, self._error = open(path, "xb+", buffering=0), None  # noqa: SIM115 - closed by `__exit__`
+        self.read, self.readinto, self.seek, self.tell = (
+            getattr(self._file, name) for name in ("read", "readinto", "seek", "tell")
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._file.close()
+        self.check()
+
+    def check(self):
+        """Raise what went wrong."""
+        if self._error is not None:
+            raise self._error
+
+    def write(self, data):
+        left = memoryview(data).cast("B")
+        self._kept(self._write, left)
+        return len(left)
+
+    def truncate(self, size):
+        self._kept(self._file.truncate, size)
+        return size
+
+    def flush(self):
+        """Nothing waits here."""
+
+    def _write(self, left):
+        while left:
+            left = left[self._file.write(left) :]
+
+    def _kept(self, call, *arguments):
+        try:
+            call(*arguments)
+        except OSError as error:
+            self._error = self._error or error
 
 
 def _version_4(path):

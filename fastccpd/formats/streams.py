@@ -3,13 +3,13 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from ..model import types
-from ..model.files import finish, take_place
+from ..model.files import finish, first_line, take_place
 from . import geotiff, zarr_store
 from .gdal import TILE
 from .inspection import as_path
@@ -70,14 +70,33 @@ def stream(
         writing = zarr_store.stream_zarr(temporary, raster)
     else:
         writing = geotiff.stream_geotiff(temporary, raster, cog)
-    with writing as write:
-        yield Stream(write)
+    with ExitStack() as stack:
+        with _naming(path):
+            write = stack.enter_context(writing)
+
+        def named(rows, cols, block):
+            with _naming(path):
+                write(rows, cols, block)
+
+        yield Stream(named)
+        with _naming(path):
+            stack.close()
     check_target(path, overwrite)
-    for stale in files_written(path)[1:]:
-        stale.unlink(missing_ok=True)
     target = Path(os.path.realpath(path))
-    finish(temporary, target)
-    take_place(temporary, target)
+    with _naming(path):
+        finish(temporary, target)
+        for stale in files_written(path)[1:]:
+            stale.unlink(missing_ok=True)
+        take_place(temporary, target)
+
+
+@contextmanager
+def _naming(path):
+    """What the disk, or a library, says of a file is a sentence with its name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{path}: cannot be written ({error.strerror or first_line(error)})") from error
 
 
 def check_streamed(path: types.Path) -> None:

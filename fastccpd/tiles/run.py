@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import machine, methods
 from ..blas import one_blas_thread
 from ..estimation import noise_from, shared_from, spectra_of_scene, subspace_from
 from ..fusion import checked_request
 from ..model import types
-from ..model.checks import as_count, working_dtype
+from ..model.checks import as_choice, as_count, working_dtype
 from ..model.degradation import Degradation
 from ..model.result import Status
 from ..workers import worker_count
@@ -131,6 +133,8 @@ def fuse_tiles(
     memory_limit(memory)
     sources = as_source(hsi, "hsi", hsi_valid), as_source(msi, "msi", msi_valid)
     degradation.check(*(source.shape for source in sources))
+    if dtype is not None:
+        as_choice(np.dtype(dtype).name, "dtype", ("float32", "float64"))
     work = dtype if dtype is not None else working_dtype(*sources)
     temporary = folder is None
     place = Path(tempfile.mkdtemp(prefix="fastccpd-tiles-")) if folder is None else Path(folder)

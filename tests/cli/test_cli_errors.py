@@ -180,3 +180,10 @@ class TestEscapes:
         for character in "\x1b\x07\x9b\u202e":
             assert character not in printed.out + printed.err
         assert json.loads(printed.out[printed.out.index("{") :]) == {self.NAME: self.NAME}
+
+
+@pytest.mark.parametrize("option", ["--keep-bands", "--bbox", "--psf"])
+def test_two_dashes_are_no_value_of_an_option(option, capsys):
+    assert main(["fuse", "a.npz", "b.npz", "-o", "o.npz", f"{option}=--"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"argument {option}: expected one argument" in line

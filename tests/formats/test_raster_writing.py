@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 from raster_files import full_raster, values, write_envi
 
+import fastccpd
 from fastccpd import rasters
 from fastccpd.formats import Raster
 
@@ -214,8 +216,44 @@ for suffix in sys.argv[2:]:
 """
 
 
+FULL = """
+import os, resource, shutil, sys
+import numpy as np
+from fastccpd import formats
+cube = np.random.default_rng(0).random((64, 64, 20)).astype("f4")
+streamed = formats.Raster(formats.placeholder((64, 64, 20), "f4"))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+try:
+    formats.write("o.zarr", formats.Raster(cube))
+    print("written")
+except OSError as error:
+    print(error)
+for suffix in formats.STREAMED:
+    os.mkdir("tiles")
+    try:
+        with formats.stream(f"s{suffix}", streamed, "tiles") as out:
+            out.write(slice(0, 64), slice(0, 64), cube)
+        print("written")
+    except OSError as error:
+        print(error)
+    shutil.rmtree("tiles")
+"""
+
+
+@pytest.mark.parametrize("limit", [5_000, 150_000])
+def test_on_a_full_disk_what_is_written_in_pieces_is_one_sentence_and_leaves_nothing(limit, tmp_path):
+    env = os.environ | {"PYTHONPATH": str(Path(fastccpd.__file__).parents[1])}
+    command = [sys.executable, "-c", FULL, str(limit)]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = ["o.zarr", "s.tif", "s.tiff", "s.zarr", "s.npy"]
+    said = done.stdout.splitlines()
+    assert [line.partition(": cannot be written (")[0].rpartition("/")[2] for line in said] == names
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
-    command = [sys.executable, "-c", FULL_DISK, tmp_path, ".npy", ".npz", ".mat", ".hdr", ".tif"]
+    command = [sys.executable, "-c", FULL_DISK, tmp_path, ".npy", ".npz", ".mat", ".hdr", ".tif", ".nc"]
     assert subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout == ""
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
 import fastccpd
@@ -194,3 +195,10 @@ def test_the_refusal_names_what_is_large(method, options, large, monkeypatch):
     with pytest.raises(MemoryError, match=sentence) as refusal:
         fastccpd.fuse(*small_case(shape), method=method, **options)
     assert ("rank" in str(refusal.value)) == ("rank" in large)
+
+
+def test_what_does_not_fit_is_refused_before_operators_are_estimated():
+    """The images take no memory themselves: one number stands for all."""
+    images = [np.broadcast_to(np.float32(1.0), shape) for shape in ((10**5, 10**5, 100), (4 * 10**5, 4 * 10**5, 4))]
+    with pytest.raises(MemoryError, match="'gsa' with these options needs about .* GB beside the images"):
+        fastccpd.fuse(*images, method="gsa")

@@ -176,6 +176,7 @@ def test_tiles_are_smaller_only_where_memory_forces_it():
         ({"workers": 1.5}, "workers"),
         ({"method": "no-such"}, "method: got 'no-such'"),
         ({"tile": 3}, "tile: got 3"),
+        ({"dtype": "int32"}, "dtype: got 'int32'"),
     ],
 )
 def test_bad_arguments_are_refused_in_one_sentence(change, message, tmp_path):
