@@ -9,7 +9,9 @@ from tiled_scenes import small_pair
 import fastccpd
 from fastccpd import methods
 from fastccpd.imaging import metrics, preset
-from fastccpd.tiles import choose_plan, fuse_tiles
+from fastccpd.tiles import choose_plan, fuse_tiles, run
+from fastccpd.tiles.crews import crew_of
+from fastccpd.tiles.memory import workers_of_first_pass
 
 # What keeps the slow ones of the registry brief; that they run at all is what is asked.
 BRIEF = {
@@ -175,6 +177,29 @@ def test_tiles_are_smaller_only_where_memory_forces_it():
         choose_plan(large, method, **how, memory=1e8)
     with pytest.raises(MemoryError, match="but tiles of 2048 need"):
         choose_plan(large, method, **how, tile=2048, memory=4e9)
+
+
+def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
+    large = preset("stereo", (2048, 2048, 200))
+    found = [workers_of_first_pass(large, np.float32, 8, memory) for memory in (64e9, 2e9, 6e8)]
+    assert found[0] == 8 > found[1] > found[2] == 1
+    _, hsi, msi, degradation = small_pair((64, 48, 36))
+    sizes = []
+
+    def crew_here(workers, client=None):
+        sizes.append(workers)
+        return crew_of(0)
+
+    monkeypatch.setattr(run, "crew_of", crew_here)
+    for first, fitting, expected in ((1, 3, [1, 3]), (3, 1, [3, 1]), (3, 3, [3]), (2, 9, [2, 4]), (8, 9, [8])):
+        monkeypatch.setattr(run, "workers_of_first_pass", lambda *_, first=first: first)
+        monkeypatch.setattr(
+            run, "choose_plan", lambda *a, n=fitting, **k: (choose_plan(*a, **k)[0], min(n, k["workers"], 4))
+        )
+        with fuse_tiles(hsi, msi, degradation, tile=32, method="gsa", workers=8) as fused:
+            assert len(fused.plan) == 4
+        assert sizes == expected
+        sizes.clear()
 
 
 @pytest.mark.parametrize(
