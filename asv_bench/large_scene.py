@@ -4,7 +4,8 @@
 
 The scene is a few maps times a few spectra, so that it need not be held: images are made, and the result is compared
 with it, block by block. The memory is the sum of the resident sizes of all processes, looked at every fifth of a second
-(pages that they share count in each), and the same with shared pages divided (PSS).
+(pages that they share count in each), and the same with shared pages divided (PSS), which takes long to find out, every
+tenth time.
 
 Whatever ends it, the same command goes on: images that are there are not made again, tiles that are done are kept, and
 the figures of a fusion that is done stay in FOLDER/measured.json.
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import time
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -153,15 +154,16 @@ def measured(command):
     # Its workers, too, are waited for by it, and so counted.
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     tree, peaks = psutil.Process(process.pid), {"rss": 0, "pss": 0}
-    while process.poll() is None:
-        sizes = {"rss": 0, "pss": 0}
+    for look in count():
+        if process.poll() is not None:
+            break
         try:
-            for one in (tree, *tree.children(recursive=True)):
-                found = one.memory_full_info()
-                sizes = {name: sizes[name] + getattr(found, name) for name in sizes}
+            for name in ("rss", "pss") if look % 10 == 0 else ("rss",):
+                everybody = (tree, *tree.children(recursive=True))
+                ask = psutil.Process.memory_info if name == "rss" else psutil.Process.memory_full_info
+                peaks[name] = max(peaks[name], sum(getattr(ask(one), name) for one in everybody))
         except psutil.Error:
             continue
-        peaks = {name: max(peaks[name], sizes[name]) for name in peaks}
         time.sleep(0.2)
     printed = process.stdout.read()
     if process.returncode not in (0, 4):

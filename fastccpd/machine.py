@@ -124,7 +124,7 @@ def memory_meter():
     is freed for the next who asks, and whoever is given that does not grow: it is handed back to the system first.
     """
     status = Path("/proc/self/status")
-    _hand_back_freed_memory()
+    hand_back_freed_memory()
     before = _field(status, "VmRSS:")
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
@@ -138,7 +138,8 @@ def memory_meter():
     return grown
 
 
-def _hand_back_freed_memory():
+def hand_back_freed_memory():
+    """Give the system what this process has freed and the C library keeps, where that can be asked for."""
     with suppress(AttributeError, OSError, TypeError):  # where it is not the GNU C library, which has this
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -28,8 +28,8 @@ DTYPES = REAL_DTYPES - {"float16"}
 _KIND = "a GeoTIFF file"
 
 # Bytes that GDAL keeps of what is written block by block, and as a plain file is copied into one whose tiles have all
-# bands together; and how many threads compress these.
-_CACHE, _CACHE_OF_COPY, _THREADS = 64 << 20, 256 << 20, "2"
+# bands together; and how many threads compress these. A cache of 256 MB took 200 MB more and 10 % less CPU.
+_CACHE, _THREADS = 64 << 20, "2"
 
 
 def open_geotiff(path, band_axis):
@@ -155,7 +155,7 @@ def optimise(plain, path):
     rasterio = needed("rasterio", "writing GeoTIFF")
     copy = needed("rasterio.shutil", "writing GeoTIFF").copy
     options = {"COMPRESS": "DEFLATE", "PREDICTOR": "YES", "BLOCKSIZE": str(TILE), "BIGTIFF": "IF_SAFER"}
-    with quiet(rasterio), NO_LINES_OF_LIBTIFF, rasterio.Env(GDAL_PAM_ENABLED=False, GDAL_CACHEMAX=_CACHE_OF_COPY):
+    with quiet(rasterio), NO_LINES_OF_LIBTIFF, rasterio.Env(GDAL_PAM_ENABLED=False, GDAL_CACHEMAX=_CACHE):
         with rasterio.open(plain, "r+") as image:
             levels = [2**n for n in range(1, 32) if min(image.shape) * 2 > TILE << n]
             if levels:

@@ -20,14 +20,15 @@ from ..model.empty_bands import known_bands
 from ..model.types import Array, Operator
 from ..model.verdict import Judged
 from .crews import Hands, done_in_any_order
+from .memory import FIRST_BLOCK
 from .pieces import Piece, piece_of
 from .plan import span_of
 from .sources import Source, take
 from .tasks import Compare, Gather, Probe, Sum
 
-# Side in fine pixels of the blocks that statistics are gathered from, of those that rough maps are fitted to, which
-# take more memory, and of the windows that whole paths are fitted to.
-_BLOCK, _FITTED, _WINDOW = 512, 256, 160
+# Side in fine pixels of the blocks that rough maps are fitted to, which take more memory than statistics, and of the
+# windows that whole paths are fitted to.
+_FITTED, _WINDOW = 256, 160
 
 # Windows along each axis, at most.
 _WINDOWS = 3
@@ -43,7 +44,7 @@ def statistics_of_scene(hsi: Source, msi: Source, degradation: Degradation, crew
     crew : Hands
     dtype : dtype or None
     """
-    blocks = _pairs(degradation, _blocks, _BLOCK)
+    blocks = _pairs(degradation, _blocks, FIRST_BLOCK)
 
     def task(part):
         return lambda: Gather(_piece(hsi, msi, degradation, part, dtype).read())
@@ -77,7 +78,7 @@ def judged_scene(hsi: Source, msi: Source, degradation: Degradation, crew: Hands
 
     def elsewhere(unit):
         left, chosen = np.zeros(hsi.shape[:2]), np.zeros(hsi.shape[:2], bool)
-        blocks = _pairs(degradation, _blocks, _BLOCK)
+        blocks = _pairs(degradation, _blocks, FIRST_BLOCK)
 
         def task(part):
             return lambda: Compare(_piece(hsi, msi, degradation, part, dtype).read(), unit)

@@ -14,6 +14,10 @@ from .plan import DEFAULT_TILE, LADDER, Plan, make_plan
 # A process with all that it imports, before it has done anything; measured 210 to 250 MB.
 PROCESS = 260 << 20
 
+# Side in fine pixels of the blocks of the first pass, and what its tasks take, in sizes of the images of a block:
+# measured 10.
+FIRST_BLOCK, _OF_FIRST = 512, 10
+
 # Output is made in blocks of this side, and so many tiles are held for it.
 BLOCK, HELD = 256, 4
 
@@ -86,6 +90,16 @@ def choose_plan(
         f"memory: got {limit / 1e9:.2f} GB, but {asked} need {needed / 1e9:.2f} GB; more memory or "
         "smaller tiles are needed"
     )
+
+
+def workers_of_first_pass(degradation: Degradation, dtype: Any, workers: int, memory: float | None = None) -> int:
+    """How many processes, of at most so many, fit the memory in the first pass; one in any case."""
+    shapes = degradation.P1.shape, degradation.P2.shape
+    fine = [min(FIRST_BLOCK, shape[1]) for shape in shapes]
+    coarse = [-(-side * shape[0] // shape[1]) for side, shape in zip(fine, shapes)]
+    values = coarse[0] * coarse[1] * degradation.PM.shape[1] + fine[0] * fine[1] * degradation.PM.shape[0]
+    needed = PROCESS + _OF_FIRST * np.dtype(dtype).itemsize * values
+    return int(min(workers, max(1, (memory_limit(memory) - PROCESS) // needed)))
 
 
 def _sizes(tile) -> Iterator[int]:

@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ..model.result import Status
 from ..workers import worker_count
 from .crews import crew_of, done_in_any_order
 from .first_pass import gramians_of_scene, judged_scene, path_risks_of_scene, statistics_of_scene
-from .memory import PROCESS, choose_plan, memory_limit
+from .memory import PROCESS, choose_plan, memory_limit, workers_of_first_pass
 from .mosaic import FusedTiles
 from .pieces import piece_of
 from .plan import Plan
@@ -142,12 +143,20 @@ def fuse_tiles(
     state = State(place, asked, resume)
     tell = progress or (lambda _: None)
     try:
-        with crew_of(workers, client) as crew:
+        with ExitStack() as stack:
+            first = workers
+            if client is None and workers:
+                machine.hand_back_freed_memory()
+                first = workers_of_first_pass(degradation, work, workers, memory)
+            crew = stack.enter_context(crew_of(first, client))
             judged = _judged(state, sources, degradation, crew, dtype, tell)
             shared = None
             if request.method.shares:
                 shared = _shared(state, sources, degradation, crew, dtype, uncertainty, tell)
-            plan, count = _plan(state, degradation, request.method, work, tile, memory, shared, crew)
+            plan, count = _plan(state, degradation, request.method, work, tile, memory, shared, crew, workers)
+            if client is None and workers and not min(first, len(plan)) <= count <= first:
+                stack.close()  # so that no process keeps what others may have now
+                crew = stack.enter_context(crew_of(count))
             statuses = state.finished(plan)
             todo = [place for place in plan.tiles() if place not in statuses]
 
@@ -214,9 +223,9 @@ def _shared(state, sources, degradation, crew, dtype, errors, tell):
         return shared_from(found[0], found[1], found[2], degradation.PM, errors=errors)
 
 
-def _plan(state, degradation, method, dtype, tile, memory, shared, crew):
+def _plan(state, degradation, method, dtype, tile, memory, shared, crew, workers):
     """The plan of the run that is resumed, or a new one, and how many tiles are worked on at once."""
-    limits = {"memory": memory, "shared": shared, "workers": crew.count}
+    limits = {"memory": memory, "shared": shared, "workers": max(1, workers)}
     if crew.memory is not None:  # each worker of a cluster has its own
         limits |= {"memory": crew.memory + PROCESS, "workers": 1}
     plan = state.plan

@@ -9,7 +9,9 @@ from tiled_scenes import small_pair
 import fastccpd
 from fastccpd import methods
 from fastccpd.imaging import metrics, preset
-from fastccpd.tiles import choose_plan, fuse_tiles
+from fastccpd.tiles import choose_plan, fuse_tiles, run
+from fastccpd.tiles.crews import crew_of
+from fastccpd.tiles.memory import workers_of_first_pass
 
 # What keeps the slow ones of the registry brief; that they run at all is what is asked.
 BRIEF = {
@@ -47,32 +49,42 @@ def test_every_method_of_the_registry_runs_in_tiles(method):
     assert np.corrcoef(image.ravel(), truth.ravel())[0, 1] > 0.5
 
 
+def seams_of(plan):
+    """The pixels within 8 of a seam."""
+    seams = np.zeros(plan.shape, bool)
+    for span in plan.rows[1:]:
+        seams[span.core[0] - 8 : span.core[0] + 8] = True
+    for span in plan.cols[1:]:
+        seams[:, span.core[0] - 8 : span.core[0] + 8] = True
+    return seams
+
+
+def seam_ratio(image, whole, truth, seams):
+    """Error at seams over that elsewhere, each over the untiled one there: some places of a scene are harder."""
+    tiled, untiled = (np.square(found - truth).mean(axis=2) for found in (image, whole))
+    return np.sqrt(tiled[seams].mean() / untiled[seams].mean() / (tiled[~seams].mean() / untiled[~seams].mean()))
+
+
 @pytest.mark.parametrize("kind", ["stereo", "reflect"])
 def test_the_result_does_not_depend_on_the_tile_size(kind):
     truth, hsi, msi, degradation = small_pair((160, 128, 36), kind)
     whole = fastccpd.fuse(hsi, msi, degradation, method="tv-maps")
     untiled = metrics.rsnr(whole.sri, truth)
-    error = np.square(whole.sri - truth).mean(axis=2)
     for tile in (96, 64, 48):
         with fuse_tiles(hsi, msi, degradation, tile=tile, method="tv-maps", workers=0) as fused:
-            image = fused.sri
-            seams = np.zeros(truth.shape[:2], bool)
-            for span in fused.plan.rows[1:]:
-                seams[span.core[0] - 8 : span.core[0] + 8] = True
-            for span in fused.plan.cols[1:]:
-                seams[:, span.core[0] - 8 : span.core[0] + 8] = True
+            image, seams = fused.sri, seams_of(fused.plan)
         assert abs(metrics.rsnr(image, truth) - untiled) < 0.05, tile
-        tiled = np.square(image - truth).mean(axis=2)
-        # The scene itself is harder in some places than in others: each compared with the untiled error there.
-        ratio = np.sqrt(tiled[seams].mean() / error[seams].mean() / (tiled[~seams].mean() / error[~seams].mean()))
-        assert ratio < 1.02, tile
+        assert seam_ratio(image, whole.sri, truth, seams) < 1.02, tile
 
 
-def test_local_models_are_no_worse_in_tiles():
-    truth, hsi, msi, degradation = small_pair((128, 96, 36))
-    untiled = metrics.rsnr(fastccpd.fuse(hsi, msi, degradation, method="nn-ccpd-nls", rank=6).sri, truth)
-    with fuse_tiles(hsi, msi, degradation, tile=48, method="nn-ccpd-nls", rank=6, workers=0) as fused:
-        assert metrics.rsnr(fused.sri, truth) > untiled - 0.05
+@pytest.mark.parametrize(("method", "options"), [("nn-ccpd-nls", {"rank": 6}), ("scott", {})])
+def test_local_models_are_no_worse_in_tiles(method, options):
+    truth, hsi, msi, degradation = small_pair((144, 128, 36), "reflect")
+    whole = fastccpd.fuse(hsi, msi, degradation, method=method, **options).sri
+    with fuse_tiles(hsi, msi, degradation, tile=72, method=method, workers=0, **options) as fused:
+        image, seams = fused.sri, seams_of(fused.plan)
+    assert metrics.rsnr(image, truth) > metrics.rsnr(whole, truth) - 0.05
+    assert seam_ratio(image, whole, truth, seams) < 1.02
 
 
 def test_bytes_do_not_depend_on_workers_or_on_what_holds_the_images(tmp_path):
@@ -165,6 +177,29 @@ def test_tiles_are_smaller_only_where_memory_forces_it():
         choose_plan(large, method, **how, memory=1e8)
     with pytest.raises(MemoryError, match="but tiles of 2048 need"):
         choose_plan(large, method, **how, tile=2048, memory=4e9)
+
+
+def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
+    large = preset("stereo", (2048, 2048, 200))
+    found = [workers_of_first_pass(large, np.float32, 8, memory) for memory in (64e9, 2e9, 6e8)]
+    assert found[0] == 8 > found[1] > found[2] == 1
+    _, hsi, msi, degradation = small_pair((64, 48, 36))
+    sizes = []
+
+    def crew_here(workers, client=None):
+        sizes.append(workers)
+        return crew_of(0)
+
+    monkeypatch.setattr(run, "crew_of", crew_here)
+    for first, fitting, expected in ((1, 3, [1, 3]), (3, 1, [3, 1]), (3, 3, [3]), (2, 9, [2, 4]), (8, 9, [8])):
+        monkeypatch.setattr(run, "workers_of_first_pass", lambda *_, first=first: first)
+        monkeypatch.setattr(
+            run, "choose_plan", lambda *a, n=fitting, **k: (choose_plan(*a, **k)[0], min(n, k["workers"], 4))
+        )
+        with fuse_tiles(hsi, msi, degradation, tile=32, method="gsa", workers=8) as fused:
+            assert len(fused.plan) == 4
+        assert sizes == expected
+        sizes.clear()
 
 
 @pytest.mark.parametrize(
