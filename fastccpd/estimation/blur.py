@@ -197,7 +197,8 @@ def evidence_of(
     masks = as_valid(hsi_valid, "hsi_valid", hsi.shape), as_valid(msi_valid, "msi_valid", msi.shape)
     images = []
     for name, image, valid in zip(("hsi", "msi"), (hsi, msi), masks, strict=True):
-        image = image if valid is None else np.where(valid, image, image.dtype.type(0))
+        # The blur's tails reach into gaps, which are nearer to the mean than to zero.
+        image = image if valid is None else np.where(valid, image, _means(image, valid))
         check_values(image, name)
         images.append(image)
     sigmas = None if noise is None else [np.asarray(sigma, dtype=np.float64) for sigma in noise]
@@ -211,6 +212,12 @@ def evidence_of(
     with one_blas_thread():
         evidence.leave_out_patch()
     return evidence
+
+
+def _means(image, valid):
+    """The mean of each band where it has data, in the image's dtype; zero where it has none."""
+    totals = np.sum(image, axis=(0, 1), dtype=np.float64, where=valid)
+    return (totals / np.maximum(valid.sum(axis=(0, 1)), 1)).astype(image.dtype)
 
 
 def blur_of(

@@ -83,7 +83,7 @@ class BlurEvidence:
     Parameters
     ----------
     hsi, msi : (rows, columns, bands) arrays
-        Zero where there are no data.
+        Some number where there are no data.
     ratio : int
     hsi_valid, msi_valid : bool array of the image's shape, optional
         True where there are data.

@@ -128,6 +128,15 @@ def test_a_cloud_in_one_image_has_no_say_in_what_is_estimated(where, known):
     assert verdict_of(Problem(hsi, msi, found.degradation)).cause == "mask"
 
 
+def test_the_border_of_a_gap_is_not_taken_for_tails_of_the_blur():
+    hsi, msi = pair(40.0)
+    rows, columns = np.indices(SHAPE[:2])
+    valid = np.hypot(rows - 50, columns - 40) > 18.0
+    found = estimate_blur(hsi, np.where(valid[:, :, None], msi + 1.0, np.nan), RATIO, msi_valid=valid)
+    assert found.fits
+    np.testing.assert_allclose(found.sigma, 1.7, atol=0.02)
+
+
 def test_pairs_without_a_cloud_are_compared_everywhere():
     for snr in (15.0, 30.0, 50.0):
         assert estimate_blur(*pair(snr, shift=(2.0, 1.0)), RATIO).left_out == 0.0
