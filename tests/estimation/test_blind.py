@@ -7,6 +7,7 @@ import fastccpd
 from fastccpd import Degradation, Problem
 from fastccpd.estimation import estimate_blur, estimate_degradation, estimate_response, verdict_of
 from fastccpd.imaging import add_noise, degrade, gaussian, landsat, metrics, scenes
+from fastccpd.model.verdict import Grade, Verdict
 
 SHAPE, RATIO = (96, 80, 40), 4
 SCENE = scenes.synthetic(SHAPE, materials=6).cube
@@ -163,6 +164,12 @@ def test_what_is_wrong_is_called_by_its_name(cause, spoil):
     assert verdict.disagrees
     assert verdict.cause == cause
     assert verdict.advice
+
+
+@pytest.mark.parametrize(("beyond", "words"), [(0.0123, "1.2 % of"), (1.26, "1.3 times"), (10034.0, "10034 times")])
+def test_the_size_of_a_disagreement_is_told_in_plain_numbers(beyond, words):
+    sentence = str(Verdict(Grade.DISAGREE, 2.0, beyond, "scale", details="d", advice="a"))
+    assert f"they differ by {words} the image beyond noise" in sentence
 
 
 def test_clean_pairs_raise_no_alarm():
