@@ -1,7 +1,8 @@
 """How often the verdict names the right cause: faults put into pairs of real scenes, and pairs without a fault.
 
     python -m asv_bench.verdict_trials --trials 10 --snr 20 30
-    python -m asv_bench.verdict_trials --faults none --trials 20
+    python -m asv_bench.verdict_trials --faults none --trials 20 --first 100
+    python -m asv_bench.verdict_trials --scenes samson moffett cave-toy --ratios 3 6 --trials 3 --first 500
     python -m asv_bench.verdict_trials --real
 
 The scenes are read from the folder that FASTCCPD_DATA names. A fault is put into the images or into the operators that
@@ -10,6 +11,7 @@ the verdict is told; draws differ by noise, width of the blur and, for a cloud, 
 
 import argparse
 from collections import Counter
+from itertools import product
 
 import numpy as np
 
@@ -60,20 +62,20 @@ def faulty(cube, PM, fault, snr, rng, ratio=RATIO):
     return Problem(hsi, msi, told)
 
 
-def run(names, faults, snrs, trials):
-    """Print, for each fault and SNR, how many of the trials were called right, and what else was said."""
+def run(names, faults, snrs, ratios, trials):
+    """Print, for each fault, SNR and ratio, how many trials were called right, and what else was said."""
     loaded = {name: scenes.load(name) for name in names}
-    for fault in faults:
-        for snr in snrs:
-            said = {name: Counter() for name in names}
-            for name, scene in loaded.items():
-                for trial in range(trials):
-                    rng = np.random.default_rng([trial, int(snr), sorted(FAULTS).index(fault)])
-                    verdict = verdict_of(faulty(scene.cube, scene.response, fault, snr, rng))
-                    said[name][verdict.cause if verdict.disagrees else None] += 1
-            right = sum(counts[FAULTS[fault]] for counts in said.values())
-            others = {name: dict(counts) for name, counts in said.items() if counts[FAULTS[fault]] < trials}
-            print(f"{fault:8} {snr:4.0f} dB  {right} of {trials * len(names)}  {others or ''}", flush=True)
+    for fault, snr, ratio in product(faults, snrs, ratios):
+        said = {name: Counter() for name in names}
+        for (name, scene), trial in product(loaded.items(), trials):
+            rng = np.random.default_rng([trial, int(snr), sorted(FAULTS).index(fault)])
+            verdict = verdict_of(faulty(scene.cube, scene.response, fault, snr, rng, ratio))
+            said[name][verdict.cause if verdict.disagrees else None] += 1
+        right = sum(counts[FAULTS[fault]] for counts in said.values())
+        others = {name: dict(counts) for name, counts in said.items() if counts[FAULTS[fault]] < len(trials)}
+        print(
+            f"{fault:8} {snr:4.0f} dB  ratio {ratio}  {right} of {len(trials) * len(names)}  {others or ''}", flush=True
+        )
 
 
 def real():
@@ -97,13 +99,16 @@ def main():
     parser.add_argument("--scenes", nargs="+", default=SCENES)
     parser.add_argument("--faults", nargs="+", choices=tuple(FAULTS), default=tuple(FAULTS))
     parser.add_argument("--snr", nargs="+", type=float, default=(20.0, 30.0))
+    parser.add_argument("--ratios", nargs="+", type=int, default=(RATIO,))
     parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first trial, which seeds it")
     parser.add_argument("--real", action="store_true", help="the two real pairs, and nothing else")
     options = parser.parse_args()
     if options.real:
         real()
     else:
-        run(options.scenes, options.faults, options.snr, options.trials)
+        trials = range(options.first, options.first + options.trials)
+        run(options.scenes, options.faults, options.snr, options.ratios, trials)
 
 
 if __name__ == "__main__":

@@ -194,7 +194,8 @@ def evidence_of(
     masks = as_valid(valid[0], "hsi_valid", hsi.shape), as_valid(valid[1], "msi_valid", msi.shape)
     images = []
     for name, image, mask in zip(("hsi", "msi"), (hsi, msi), masks, strict=True):
-        image = image if mask is None else np.where(mask, image, image.dtype.type(0))
+        # The blur's tails reach into gaps, which are nearer to the mean than to zero.
+        image = image if mask is None else np.where(mask, image, _means(image, mask))
         check_values(image, name)
         images.append(image)
     sigmas = None if noise is None else [np.asarray(sigma, dtype=np.float64) for sigma in noise]
@@ -208,6 +209,12 @@ def evidence_of(
     with one_blas_thread():
         evidence.leave_out_patch()
     return evidence
+
+
+def _means(image, valid):
+    """The mean of each band where it has data, in the image's dtype; zero where it has none."""
+    totals = np.sum(image, axis=(0, 1), dtype=np.float64, where=valid)
+    return (totals / np.maximum(valid.sum(axis=(0, 1)), 1)).astype(image.dtype)
 
 
 def known_blur(ratio: int, sigma: float | Sequence[float] | None, shift: Sequence[float] | None) -> Array:

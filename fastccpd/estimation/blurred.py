@@ -27,6 +27,9 @@ from .map_data import compressed_rows
 # So many standard deviations of a Gaussian must lie inside the picture, and be there.
 _INSIDE = 2.5
 
+# The weight that a Gaussian may have where there are no data: more than a few thousandths would pass for other tails.
+_ABSENT = 0.004
+
 #: The kernels (rows, columns) of what is seen, of its derivatives by log σ_r, log σ_c, phase_r, phase_c, and of what a
 #: separable Gaussian has not: a turned one, tails along rows and along columns.
 SEEN = ((0, 0),)
@@ -149,5 +152,5 @@ def complete_pixels(
     if msi_valid is not None:
         missing = np.any(~msi_valid[:, :, msi_valid.any(axis=(0, 1))], axis=2)
         seen = Blurred(missing.shape, ratio, places, gaussian).images(missing[:, :, None].astype(np.float64), SEEN)
-        chosen &= seen[0, :, :, 0] < 0.5 * np.exp(-0.5 * _INSIDE**2)
+        chosen &= seen[0, :, :, 0] < _ABSENT
     return chosen

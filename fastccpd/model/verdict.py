@@ -78,7 +78,10 @@ class Verdict:
             return f"{self.grade.value}: they differ by no more than their noise"
         if self.grade is Grade.UNKNOWN:
             return f"{self.grade.value}: {self.details}"
-        size = f"they differ by {100 * self.beyond:.2g} % of the image beyond noise"
+        part = (
+            f"{100 * self.beyond:.2g} % of" if self.beyond < 0.995 else f"{self.beyond:.{int(self.beyond < 10)}f} times"
+        )
+        size = f"they differ by {part} the image beyond noise"
         if self.grade is Grade.MODEL_ERROR:
             hint = f"; {self.details}" if self.details else ""
             return f"{self.grade.value}: {size}{hint}"

@@ -9,13 +9,14 @@ import numpy as np
 
 from .. import formats, methods
 from ..api import fuse
-from ..estimation import Levels, estimate_levels
+from ..estimation import Levels, estimate_levels, verdict_of
 from ..estimation.fit import estimated_snr, relative_residual
 from ..estimation.shift import Shift
 from ..imaging import degrade
 from ..model.checks import as_choice, check_values
 from ..model.degradation import Degradation
 from ..model.files import check_apart
+from ..model.problem import Problem
 from ..model.result import FusionResult
 from ..model.types import Callback, Matrix, Path
 from . import gaps, operators
@@ -251,8 +252,8 @@ def fuse_files(
     degradation.check(pair.hsi.shape, pair.msi.shape)
     levels, pair = _levels(pair, degradation, match_values, remarks)
     cubes = tuple(image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi))
-    if not fill_nodata:
-        options |= {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
+    valid = {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
+    options |= {} if fill_nodata else valid
     stopped = []
     max_iter = getattr(chosen, "max_iter", None)
     with nullcontext(callback) if progress is None else progress(chosen.name, max_iter) as shown:
@@ -260,6 +261,8 @@ def fuse_files(
         how: dict[str, Any] = {"starts": starts, "combine": combine, "rng": rng}
         how |= {"time_limit": time_limit, "threads": threads}
         result = fuse(cubes[0], cubes[1], degradation, method=method, callback=called, **how, **options)
+    if fill_nodata and pair.missing.any():  # what was filled in is no witness
+        result = replace(result, verdict=verdict_of(Problem(cubes[0], cubes[1], degradation, **valid)))
     # Maps need no further starts.
     complete = result.converged and (len(result.start_costs) == starts or result.shown == "maps")
     measured = gaps.emptied(cubes[0], pair.missing_hsi), gaps.emptied(cubes[1], pair.missing_msi)

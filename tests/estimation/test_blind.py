@@ -7,6 +7,7 @@ import fastccpd
 from fastccpd import Degradation, Problem
 from fastccpd.estimation import estimate_blur, estimate_degradation, estimate_response, verdict_of
 from fastccpd.imaging import add_noise, degrade, gaussian, landsat, metrics, scenes
+from fastccpd.model.verdict import Grade, Verdict
 
 SHAPE, RATIO = (96, 80, 40), 4
 SCENE = scenes.synthetic(SHAPE, materials=6).cube
@@ -128,6 +129,15 @@ def test_a_cloud_in_one_image_has_no_say_in_what_is_estimated(where, known):
     assert verdict_of(Problem(hsi, msi, found.degradation)).cause == "mask"
 
 
+def test_the_border_of_a_gap_is_not_taken_for_tails_of_the_blur():
+    hsi, msi = pair(40.0)
+    rows, columns = np.indices(SHAPE[:2])
+    valid = np.hypot(rows - 50, columns - 40) > 18.0
+    found = estimate_blur(hsi, np.where(valid[:, :, None], msi + 1.0, np.nan), RATIO, msi_valid=valid)
+    assert found.fits
+    np.testing.assert_allclose(found.sigma, 1.7, atol=0.02)
+
+
 def test_pairs_without_a_cloud_are_compared_everywhere():
     for snr in (15.0, 30.0, 50.0):
         assert estimate_blur(*pair(snr, shift=(2.0, 1.0)), RATIO).left_out == 0.0
@@ -154,6 +164,12 @@ def test_what_is_wrong_is_called_by_its_name(cause, spoil):
     assert verdict.disagrees
     assert verdict.cause == cause
     assert verdict.advice
+
+
+@pytest.mark.parametrize(("beyond", "words"), [(0.0123, "1.2 % of"), (1.26, "1.3 times"), (10034.0, "10034 times")])
+def test_the_size_of_a_disagreement_is_told_in_plain_numbers(beyond, words):
+    sentence = str(Verdict(Grade.DISAGREE, 2.0, beyond, "scale", details="d", advice="a"))
+    assert f"they differ by {words} the image beyond noise" in sentence
 
 
 def test_clean_pairs_raise_no_alarm():

@@ -9,7 +9,8 @@ from pair_files import SHAPE, pair, write_pair
 
 from fastccpd import fuse, rasters
 from fastccpd.cli import main
-from fastccpd.imaging import landsat, preset
+from fastccpd.imaging import degrade, landsat, preset, scenes
+from fastccpd.model.verdict import Grade
 from fastccpd.rasters import fuse_files
 
 QUICK = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 3}
@@ -124,3 +125,14 @@ def test_an_input_is_never_overwritten(tmp_path):
     with pytest.raises(ValueError, match="is one of the inputs, which are never overwritten"):
         fuse_files(hsi, msi, hsi, srf="landsat", overwrite=True, **QUICK)
     assert Path(hsi).read_bytes() == before
+
+
+def test_what_was_filled_in_is_no_witness_of_the_verdict(tmp_path):
+    scene = scenes.synthetic((96, 80, 36)).cube
+    images = degrade(scene, preset("stereo", scene.shape))
+    images[1][30:66, 24:60] = np.nan
+    paths = [str(tmp_path / f"{name}.npz") for name in ("hsi", "msi")]
+    for path, cube in zip(paths, images, strict=True):
+        rasters.write(path, rasters.Raster(cube))
+    fused = fuse_files(*paths, psf="stereo", srf="landsat", align=False, fill_nodata=True, method="gsa")
+    assert fused.result.verdict.grade is Grade.AGREE
