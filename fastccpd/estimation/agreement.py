@@ -30,6 +30,9 @@ from .sums import COMMON, Sums
 # them have one σ. So many standard errors are rare. Second moments are rounded by such a part of the largest.
 _FEWEST, _BY_CHANCE, _RARE, _ROUNDING = 30, 2.5, 4.0, 1e-12
 
+# A cause that explains this part of a disagreement is its cause.
+_MOST = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class Agreement(Sums):
@@ -47,10 +50,6 @@ class Agreement(Sums):
     moments: Moments
     share: float
     PM: np.ndarray = field(metadata=COMMON)
-
-
-# A cause that explains this part of a disagreement is its cause.
-_MOST = 0.5
 
 
 @dataclass(frozen=True, eq=False)

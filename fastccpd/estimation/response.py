@@ -29,6 +29,17 @@ from ..model.types import Array, Matrix, Operator
 from .map_data import Blur
 from .noise import of_few_bands, of_many_bands
 
+# Directions count as signals above so many times the largest that noise would have.
+_STANDS_OUT = 1.05
+
+# Bands further apart than so many times the usual distance are no neighbours.
+_FAR = 4.0
+
+_FEWEST = 12
+
+# Exchanges in a row that leave as many bands of the wrong sign.
+_PATIENCE = 5
+
 
 @dataclass(frozen=True, eq=False)
 class ResponseEstimate:
@@ -69,18 +80,6 @@ class ResponseEstimate:
         if self.offsets.any():
             text += f", offsets {self.offsets.min():.3g} to {self.offsets.max():.3g}"
         return text.replace("-", "−")
-
-
-# Directions count as signals above so many times the largest that noise would have.
-_STANDS_OUT = 1.05
-
-# Bands further apart than so many times the usual distance are no neighbours.
-_FAR = 4.0
-
-_FEWEST = 12
-
-# Exchanges in a row that leave as many bands of the wrong sign.
-_PATIENCE = 5
 
 
 def estimate_response(

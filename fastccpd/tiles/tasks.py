@@ -120,11 +120,8 @@ class Fuse:
     Attributes
     ----------
     piece : Piece
-        The tile: where it lies, and the sources it is read from.
     request : Request
-        The checked arguments of `fuse`.
     shared : Shared or None
-        What all tiles have in common, for methods that can use it.
     seed : sequence of int
         Of this tile's random numbers: the scene's, and the tile's id.
     path : str
