@@ -38,6 +38,8 @@ _MOST = 0.5
 class Agreement(Sums):
     """The second moments of both images at the HSI's pixels.
 
+    With the noise and the signals of the HSI they give that of the MSI: `variance_by_agreement`.
+
     Attributes
     ----------
     moments : Moments

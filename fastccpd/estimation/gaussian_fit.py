@@ -53,7 +53,9 @@ _STANDS_OUT = 1.05
 
 @dataclass(frozen=True, eq=False)
 class GaussianFit:
-    """A Gaussian fitted to two images, with its standard errors and the test of the model.
+    """A Gaussian fitted to two images.
+
+    Standard errors allow for the noise of both; a test says whether a separable Gaussian is the right model.
 
     Attributes
     ----------
