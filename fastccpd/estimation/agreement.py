@@ -33,10 +33,19 @@ from .sums import COMMON, Sums
 # them have one σ. So many standard errors are rare. Second moments are rounded by such a part of the largest.
 _FEWEST, _BY_CHANCE, _RARE, _ROUNDING = 30, 2.5, 4.0, 1e-12
 
+# Signals that are missed are taken for noise of the HSI. They are such a part of its variance where there are as many
+# signals as dimensions without one.
+_MISSED = 0.05
+
+# A cause that explains this part of a disagreement is its cause.
+_MOST = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class Agreement(Sums):
     """The second moments of both images at the HSI's pixels.
+
+    With the noise and the signals of the HSI they give that of the MSI: `variance_by_agreement`.
 
     Attributes
     ----------
@@ -50,14 +59,6 @@ class Agreement(Sums):
     moments: Moments
     share: float
     PM: np.ndarray = field(metadata=COMMON)
-
-
-# Signals that are missed are taken for noise of the HSI. They are such a part of its variance where there are as many
-# signals as dimensions without one.
-_MISSED = 0.05
-
-# A cause that explains this part of a disagreement is its cause.
-_MOST = 0.5
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,10 +33,33 @@ from .blur_moments import BlurEvidence, BlurMoments
 from .blurred import Gaussian
 from .place_search import FURTHEST
 
+# The prior: the usual width in HSI pixels, and standard deviations of its logarithm and of the place in HSI pixels.
+_USUAL, _WIDTHS, _PLACES = 0.4247, 0.5, 0.5
+
+# Widths that are tried, in HSI pixels: the least, the most, and where to begin.
+_LEAST, _MOST, _BEGIN = 0.1, 2.0, (0.3, 0.45, 0.7)
+
+# The longest step, of log σ and in HSI pixels; the one at which it ends; the most of them.
+_LONGEST, _FINE, _MOST_STEPS = 0.5, 1e-3, 15
+
+# The furthest place, in HSI pixels from the middle: half a pixel beyond the search for one.
+_FURTHEST = FURTHEST + 0.5
+
+# Estimates of a variance that are so many deviations apart contradict each other.
+_CONTRADICTION = 2.5
+
+# Without a response, more than the misfit shows is lost with weak signals: so many times its variance, by simulation.
+_LOST = 8.0
+
+# Directions of the HSI count as signals above so many times the largest that noise would have.
+_STANDS_OUT = 1.05
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianFit:
-    """A Gaussian fitted to two images, with its standard errors and the test of the model.
+    """A Gaussian fitted to two images.
+
+    Standard errors allow for the noise of both; a test says whether a separable Gaussian is the right model.
 
     Attributes
     ----------
@@ -66,28 +89,6 @@ class GaussianFit:
     signals: int
     count: int
     converged: bool
-
-
-# The prior: the usual width in HSI pixels, and standard deviations of its logarithm and of the place in HSI pixels.
-_USUAL, _WIDTHS, _PLACES = 0.4247, 0.5, 0.5
-
-# Widths that are tried, in HSI pixels: the least, the most, and where to begin.
-_LEAST, _MOST, _BEGIN = 0.1, 2.0, (0.3, 0.45, 0.7)
-
-# The longest step, of log σ and in HSI pixels; the one at which it ends; the most of them.
-_LONGEST, _FINE, _MOST_STEPS = 0.5, 1e-3, 15
-
-# The furthest place, in HSI pixels from the middle: half a pixel beyond the search for one.
-_FURTHEST = FURTHEST + 0.5
-
-# Estimates of a variance that are so many deviations apart contradict each other.
-_CONTRADICTION = 2.5
-
-# Without a response, more than the misfit shows is lost with weak signals: so many times its variance, by simulation.
-_LOST = 8.0
-
-# Directions of the HSI count as signals above so many times the largest that noise would have.
-_STANDS_OUT = 1.05
 
 
 class GaussianFitter:

@@ -29,6 +29,21 @@ from ..model.types import Array, Matrix, Operator
 from .map_data import Blur
 from .noise import of_few_bands, of_many_bands
 
+# Directions count as signals above so many times the largest that noise would have.
+_STANDS_OUT = 1.05
+
+# Bands further apart than so many times the usual distance are no neighbours.
+_FAR = 4.0
+
+_FEWEST = 12
+
+# An offset that nobody asked about is believed where what it mends is so many deviations of chance and so large a part
+# of what is left beyond noise, and where it is so large a part of the image: one of 0.19 costs 3 dB (`verdict.py`).
+_BEYOND, _MENDS, _MATTERS = 5.0, 0.9, 0.17
+
+# Exchanges in a row that leave as many bands of the wrong sign.
+_PATIENCE = 5
+
 
 @dataclass(frozen=True, eq=False)
 class ResponseEstimate:
@@ -73,22 +88,6 @@ class ResponseEstimate:
         if self.offsets.any():
             text += f", offsets {self.offsets.min():.3g} to {self.offsets.max():.3g}"
         return text.replace("-", "−")
-
-
-# Directions count as signals above so many times the largest that noise would have.
-_STANDS_OUT = 1.05
-
-# Bands further apart than so many times the usual distance are no neighbours.
-_FAR = 4.0
-
-_FEWEST = 12
-
-# An offset that nobody asked about is believed where what it mends is so many deviations of chance and so large a part
-# of what is left beyond noise, and where it is so large a part of the image: one of 0.19 costs 3 dB (`verdict.py`).
-_BEYOND, _MENDS, _MATTERS = 5.0, 0.9, 0.17
-
-# Exchanges in a row that leave as many bands of the wrong sign.
-_PATIENCE = 5
 
 
 def estimate_response(

@@ -206,13 +206,6 @@ def _check_tiles(rasterio, path):
                     raise OSError("what was written is not whole; the disk may be full")
 
 
-def plain_profile(shape, dtype, nodata):
-    """What rasterio needs to know to write (rows, columns, bands) values of a dtype."""
-    height, width, count = shape
-    sizes = {"height": height, "width": width, "count": count}
-    return {"driver": "GTiff", **sizes, "dtype": dtype.name, "nodata": nodata, "BIGTIFF": "IF_SAFER"}
-
-
 def _profile(rasterio, raster, compressed=True):
     profile = plain_profile(raster.shape, raster.dtype, _nodata(raster))
     profile |= {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "interleave": "band"}
@@ -256,3 +249,10 @@ def _write_tags(image, raster):
             image.update_tags(band + 1, **plain)
         if imagery:
             image.update_tags(band + 1, ns="IMAGERY", **imagery)
+
+
+def plain_profile(shape, dtype, nodata):
+    """What rasterio needs to know to write (rows, columns, bands) values of a dtype."""
+    height, width, count = shape
+    sizes = {"height": height, "width": width, "count": count}
+    return {"driver": "GTiff", **sizes, "dtype": dtype.name, "nodata": nodata, "BIGTIFF": "IF_SAFER"}

@@ -203,7 +203,7 @@ def _judged(state, sources, degradation, crew, dtype, tell):
 
 
 def _shared(state, sources, degradation, crew, dtype, errors, tell):
-    """What the tiles share: found now, or in the run that is resumed."""
+    """What the tiles share: found now, or in the run that goes on."""
     found = state.first()
     if found is None:
         tell(TileProgress("statistics"))
@@ -224,7 +224,7 @@ def _shared(state, sources, degradation, crew, dtype, errors, tell):
 
 
 def _plan(state, degradation, method, dtype, tile, memory, shared, crew, workers):
-    """The plan of the run that is resumed, or a new one, and how many tiles are worked on at once."""
+    """The plan of the run that goes on, or a new one, and how many tiles are worked on at once."""
     limits = {"memory": memory, "shared": shared, "workers": max(1, workers)}
     if crew.memory is not None:  # each worker of a cluster has its own
         limits |= {"memory": crew.memory + PROCESS, "workers": 1}

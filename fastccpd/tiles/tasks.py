@@ -146,9 +146,7 @@ class Fuse:
     Attributes
     ----------
     piece : Piece
-        The tile: where it lies, and the sources it is read from.
     request : Request
-        The checked arguments of `fuse`.
     shared : Shared or None
         What all tiles have in common, for methods that can use it.
     judged : Judged
