@@ -100,13 +100,12 @@ def count(kernel, args, rank):
 
 @cache
 def _parameters(kernel):
-    """Those that callers give: the team is the kernel's own affair."""
-    return tuple(inspect.signature(_function(kernel)).parameters)[kernel.shares_work :]
+    return tuple(inspect.signature(_function(kernel)).parameters)
 
 
 def _function(kernel):
     """The Python function; with the JIT off it is the kernel's own."""
-    return getattr(kernel.code, "py_func", kernel.code)
+    return getattr(kernel.serial, "py_func", kernel.serial)
 
 
 @contextmanager

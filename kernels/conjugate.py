@@ -6,9 +6,11 @@ Rows go group by group, those of the preconditioner (`block_cholesky.py`), throu
 in the cache; <r, y> is summed group by group, in order.
 """
 
+from numba import prange
+
 from .block_cholesky import solve_group
 from .jit import kernel
-from .sharing import pieces, wait
+from .sharing import claim, done, stages_of, wait
 from .vectors import add_scaled, dot_rows, in_order, next_direction
 
 # Numbers of a direction that are turned at a time.
@@ -16,7 +18,7 @@ PIECE = 2048
 
 
 @kernel
-def turn_preconditioned(team, alpha, before, groups, L, means, Hd, p, r, y, d, sums):
+def turn_preconditioned(alpha, before, groups, L, means, Hd, p, r, y, d, sums):
     """Go on along d, and turn to the next conjugate direction.
 
     (),(),(groups,3),(groups,triangle(R)*LANES),(groups*LANES),(n,R)->(n,R),(n,R),(n,R),(n,R),(groups)
@@ -24,15 +26,21 @@ def turn_preconditioned(team, alpha, before, groups, L, means, Hd, p, r, y, d, s
     """
     R = p.shape[1]
     flat_d, flat_Hd, flat_p, flat_r, flat_y = d.reshape(-1), Hd.reshape(-1), p.reshape(-1), r.reshape(-1), y.reshape(-1)
-    runs, blocks = (flat_d.shape[0] + PIECE - 1) // PIECE, L.shape[0]
-    for group in pieces(team[0], blocks):
-        first, stop = groups[group, 0], groups[group, 0] + groups[group, 1]
-        if alpha != 0.0:
-            add_scaled(alpha, flat_d, flat_p, first * R, stop * R)
-            add_scaled(alpha, flat_Hd, flat_r, first * R, stop * R)
-        solve_group(groups, L, means, r, y, group)
-        sums[group] = dot_rows(r, y, first, stop)
-    wait(team[0], blocks)
-    for run in pieces(team[1], runs):
-        beta = in_order(sums) / before
-        next_direction(beta, flat_y, flat_d, run * PIECE, min(flat_d.shape[0], (run + 1) * PIECE))
+    pieces, blocks = (flat_d.shape[0] + PIECE - 1) // PIECE, L.shape[0]
+    stages = stages_of(2)
+    for _ in prange(blocks):
+        group = claim(stages[0])
+        while group < blocks:
+            first, stop = groups[group, 0], groups[group, 0] + groups[group, 1]
+            if alpha != 0.0:
+                add_scaled(alpha, flat_d, flat_p, first * R, stop * R)
+                add_scaled(alpha, flat_Hd, flat_r, first * R, stop * R)
+            solve_group(groups, L, means, r, y, group)
+            sums[group] = dot_rows(r, y, first, stop)
+            group = done(stages[0])
+        wait(stages[0], blocks)
+        piece = claim(stages[1])
+        while piece < pieces:
+            beta = in_order(sums) / before
+            next_direction(beta, flat_y, flat_d, piece * PIECE, min(flat_d.shape[0], (piece + 1) * PIECE))
+            piece = done(stages[1])

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import prange
 
 from .arrays import readonly
 from .gram import gramian, hadamard
 from .jit import device, kernel
 from .jtj import one_mode
 from .operators import add_blocks, blocks_of, clear
-from .sharing import pieces, wait
+from .sharing import claim, done, stages_of, wait
 from .simd import ADD, STORE, panel
 from .vectors import dot_rows
 
@@ -72,54 +73,66 @@ def _apply(values, places, bounds, n, X, out):
 
 
 @kernel(uses_tiles=True)
-def see(team, values, places, bounds, rows, u, U, S, Q):
+def see(values, places, bounds, rows, u, U, S, Q):
     """What each tensor sees of the factors, and its Gramians.
 
     operators,(3T+1,2),(n,R)->(m,R),(T,3,R,R),(T,3,R,R)
     U_t = P_t u, S_t[n] = U_tn' U_tn, Q_t[n] = product of the two other S_t.
     """
-    modes = 3 * S.shape[0]
-    for n in pieces(team[0], modes):
-        source = u[rows[n, 0] :]
-        target = U[rows[n, 1] : rows[n + 1, 1]]
-        if _is_identity(bounds, n):
-            for i in range(target.shape[0]):
-                for r in range(target.shape[1]):
-                    target[i, r] = source[i, r]
-        else:
-            _apply(values, places, bounds, n, source, target)
-        gramian(target, S[n // 3, n % 3])
-    wait(team[0], modes)
-    for n in pieces(team[1], modes):
-        first, second = _other_modes(n % 3)
-        hadamard(S[n // 3, first], S[n // 3, second], Q[n // 3, n % 3])
+    pieces = 3 * S.shape[0]
+    stages = stages_of(2)
+    for _ in prange(pieces):
+        n = claim(stages[0])
+        while n < pieces:
+            source = u[rows[n, 0] :]
+            target = U[rows[n, 1] : rows[n + 1, 1]]
+            if _is_identity(bounds, n):
+                for i in range(target.shape[0]):
+                    for r in range(target.shape[1]):
+                        target[i, r] = source[i, r]
+            else:
+                _apply(values, places, bounds, n, source, target)
+            gramian(target, S[n // 3, n % 3])
+            n = done(stages[0])
+        wait(stages[0], pieces)
+        n = claim(stages[1])
+        while n < pieces:
+            first, second = _other_modes(n % 3)
+            hadamard(S[n // 3, first], S[n // 3, second], Q[n // 3, n % 3])
+            n = done(stages[1])
 
 
 @kernel(uses_tiles=True)
-def gradient(team, values, places, bounds, rows, weights, U, Q, M, scale, G, parts, out):
+def gradient(values, places, bounds, rows, weights, U, Q, M, scale, G, parts, out):
     """Gradient by u of Σ ½ w_t ‖Y_t/scale − [[P_t u]]‖²; the operators are P_t'.
 
     operators,(3T+1,2),(T),(m,R),(T,3,R,R),(m,R),()->(n,R); scratch (m,R),(T,n,R)
     out = Σ w_t P_t' (U_t Q_t − M_t / scale).
     """
-    modes, groups = 3 * Q.shape[0], (out.shape[0] + ROWS_PER_SUM - 1) // ROWS_PER_SUM
-    for n in pieces(team[0], modes):
-        tensor, mode = n // 3, n % 3
-        first, stop = rows[n, 1], rows[n + 1, 1]
-        part = parts[tensor, rows[n, 0] : _end_in_u(rows, mode, out)]
-        lifted = part if _is_identity(bounds, n) else G[first:stop]
-        for i in range(stop - first):
-            for r in range(M.shape[1]):
-                lifted[i, r] = -M[first + i, r] / scale
-        panel(U[first:stop], False, Q[tensor, mode], ADD, Q[0, 0, 0], lifted, U, G[0])
-        if not _is_identity(bounds, n):
-            _apply(values, places, bounds, n, lifted, part)
-    wait(team[0], modes)
-    for group in pieces(team[1], groups):
-        for i in range(group * ROWS_PER_SUM, min(out.shape[0], (group + 1) * ROWS_PER_SUM)):
-            _sum_parts(weights, parts, i)
-            for r in range(out.shape[1]):
-                out[i, r] = parts[0, i, r]
+    pieces, groups = 3 * Q.shape[0], (out.shape[0] + ROWS_PER_SUM - 1) // ROWS_PER_SUM
+    stages = stages_of(2)
+    for _ in prange(pieces):
+        n = claim(stages[0])
+        while n < pieces:
+            tensor, mode = n // 3, n % 3
+            first, stop = rows[n, 1], rows[n + 1, 1]
+            part = parts[tensor, rows[n, 0] : _end_in_u(rows, mode, out)]
+            lifted = part if _is_identity(bounds, n) else G[first:stop]
+            for i in range(stop - first):
+                for r in range(M.shape[1]):
+                    lifted[i, r] = -M[first + i, r] / scale
+            panel(U[first:stop], False, Q[tensor, mode], ADD, Q[0, 0, 0], lifted, U, G[0])
+            if not _is_identity(bounds, n):
+                _apply(values, places, bounds, n, lifted, part)
+            n = done(stages[0])
+        wait(stages[0], pieces)
+        group = claim(stages[1])
+        while group < groups:
+            for i in range(group * ROWS_PER_SUM, min(out.shape[0], (group + 1) * ROWS_PER_SUM)):
+                _sum_parts(weights, parts, i)
+                for r in range(out.shape[1]):
+                    out[i, r] = parts[0, i, r]
+            group = done(stages[1])
 
 
 @device
@@ -145,39 +158,47 @@ def _end_in_u(rows, mode, u):
 
 
 @kernel(uses_tiles=True)
-def hessian(team, values, places, bounds, back_values, back_places, back_bounds, rows, weights, U, S, Q, slope,
-            diagonal, z, t, T, X, L, parts, out, sums):  # fmt: skip
+def hessian(values, places, bounds, back_values, back_places, back_bounds, rows, weights, U, S, Q, slope, diagonal, z,
+            t, T, X, L, parts, out, sums):  # fmt: skip
     """Gauss-Newton Hessian plus a diagonal, times z, and what z'Hz is the sum of.
 
     operators,operators,(3T+1,2),(T),(m,R),(T,3,R,R),(T,3,R,R),(n,R'),(n,R'),(n,R')->(n,R'),(ceil(n / ROWS_PER_SUM))
     scratch (T,n,R),(m,R),(T,6,R,R),(m,R),(T,n,R). R is the rank R' padded.
     out = slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z; sums = z * out, summed for each group of rows.
     """
-    modes = 3 * S.shape[0]
-    for n in pieces(team[0], modes):
-        here = U[rows[n, 1] : rows[n + 1, 1]]
-        tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
-        panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
-    wait(team[0], modes)
-    for n in pieces(team[1], modes):
-        tensor, mode = n // 3, n % 3
-        first, second = _other_modes(mode)
-        seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))
-        identity = _is_identity(bounds, n)
-        tangent = t[tensor, own] if identity else T[seen]
-        product = parts[tensor, own] if identity else L[seen]
-        one_mode(U[seen], tangent, Q[tensor, mode], X[tensor, first], S[tensor, second], X[tensor, second],
-                 S[tensor, first], X[tensor, 3 + mode], product)  # fmt: skip
-        if not identity:
-            _apply(back_values, back_places, back_bounds, n, product, parts[tensor, own])
-    wait(team[1], modes)
-    for group in pieces(team[2], sums.shape[0]):
-        start, stop = group * ROWS_PER_SUM, min(z.shape[0], (group + 1) * ROWS_PER_SUM)
-        for i in range(start, stop):
-            _sum_parts(weights, parts, i)
-            for r in range(z.shape[1]):
-                out[i, r] = slope[i, r] * parts[0, i, r] + diagonal[i, r] * z[i, r]
-        sums[group] = dot_rows(z, out, start, stop)
+    pieces = 3 * S.shape[0]
+    stages = stages_of(3)
+    for _ in prange(pieces):
+        n = claim(stages[0])
+        while n < pieces:
+            here = U[rows[n, 1] : rows[n + 1, 1]]
+            tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
+            panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
+            n = done(stages[0])
+        wait(stages[0], pieces)
+        n = claim(stages[1])
+        while n < pieces:
+            tensor, mode = n // 3, n % 3
+            first, second = _other_modes(mode)
+            seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))
+            identity = _is_identity(bounds, n)
+            tangent = t[tensor, own] if identity else T[seen]
+            product = parts[tensor, own] if identity else L[seen]
+            one_mode(U[seen], tangent, Q[tensor, mode], X[tensor, first], S[tensor, second], X[tensor, second],
+                     S[tensor, first], X[tensor, 3 + mode], product)  # fmt: skip
+            if not identity:
+                _apply(back_values, back_places, back_bounds, n, product, parts[tensor, own])
+            n = done(stages[1])
+        wait(stages[1], pieces)
+        group = claim(stages[2])
+        while group < sums.shape[0]:
+            start, stop = group * ROWS_PER_SUM, min(z.shape[0], (group + 1) * ROWS_PER_SUM)
+            for i in range(start, stop):
+                _sum_parts(weights, parts, i)
+                for r in range(z.shape[1]):
+                    out[i, r] = slope[i, r] * parts[0, i, r] + diagonal[i, r] * z[i, r]
+            sums[group] = dot_rows(z, out, start, stop)
+            group = done(stages[2])
 
 
 @device

@@ -1,13 +1,9 @@
 """The one place that knows Numba: flags, cache directory, serial twin, launch lock.
 
-``@device`` compiles a helper that kernels call. ``@kernel`` compiles a routine that Python calls. One whose first
-parameter is `team` shares its work: it may be run by several threads at once, which take its pieces as they come
-(`sharing.py`). So its parallel twin is the same machine code, called on every thread of Numba's pool; the serial one
-is for small work, for one thread, and for the moments when another Python thread is inside a parallel region (Numba's
-`workqueue` layer aborts the process if two threads enter one). Kernels own their output rows or write a fixed number of
-partial sums, so both twins give the same bytes for any thread count.
-
-(Numba's own `parallel=True` takes three times as long to compile, and cannot share the code of the serial form.)
+``@device`` compiles a helper that kernels call. ``@kernel`` compiles a routine that Python calls, twice from the same
+source: a parallel form, and a serial twin for small work, for one thread, and for the moments when another Python
+thread is inside a parallel region (Numba's `workqueue` layer aborts the process if two threads enter one). Kernels own
+their output rows or write a fixed number of partial sums, so both forms give the same bytes for any thread count.
 
 Numba's on-disk cache does not tell twins apart: each gets a code name of its own (`disk_cache.py` has its other traps).
 """
@@ -24,13 +20,12 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import extending
+from numba import extending, prange
 from numba.core.ccallback import CFunc
 
 from .disk_cache import CACHE_DIRECTORY as CACHE_DIRECTORY
 from .disk_cache import before_first_use as before_first_use
 from .disk_cache import use_cache
-from .launcher import address_of_pool, launcher_of
 
 # Work below this, a tenth of a millisecond, is never shared: beside another spinning pool (BLAS) a launch can cost more
 # than that. Above it, it is shared where a launch, timed once on this machine with its threading layer and wait policy
@@ -53,11 +48,11 @@ _SHORTEST_REST, _LONGEST_REST = 0.01, 1.0
 # FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
 _FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
-# Nobody calls helpers from Python, nor anything by the address that Numba would make for it.
-_LINKED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_FLAGS}
-
-# Stages of a kernel, and numbers from one stage's counts to the next: they share a cache line with nothing else.
-TEAM = 64, 8
+# Loops are shared where they say `prange`, and nowhere else: no launch hides in an assignment, and compiling is faster.
+_PARALLEL = {
+    "prange": True,
+    **dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False),
+}
 
 KERNELS = []
 
@@ -65,11 +60,11 @@ KERNELS = []
 COMPILED = not numba.config.DISABLE_JIT
 
 # To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
-device: Any = numba.njit(**_LINKED)
+device: Any = numba.njit(**_FLAGS)
 intrinsic: Any = extending.intrinsic
 
 # For helpers within innermost loops, where a call would cost more than what it does.
-inlined: Any = numba.njit(inline="always", **_LINKED)
+inlined: Any = numba.njit(inline="always", **_FLAGS)
 
 # The widest vector registers there are: arrays that start on such a boundary are read a third faster.
 ALIGNMENT = 64
@@ -84,41 +79,17 @@ def scratch(rows, width, like):
 
 
 class Kernel:
-    """A compiled routine: call it for the serial twin, or with `work` (flops) to go parallel where that pays.
-
-    Attributes
-    ----------
-    code : dispatcher
-        The routine itself, with the counts of a `team` of threads as first argument if it shares its work.
-    launcher : dispatcher or None
-        What calls it on several threads.
-    """
+    """A compiled routine: call it for the serial twin, or with `work` (flops) to go parallel where that pays."""
 
     def __init__(self, function, uses_tiles=False):
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.uses_tiles = uses_tiles
-        self.shares_work = function.__code__.co_varnames[:1] == ("team",)
-        self.code = _compile(function, "serial", uses_tiles)
-        self.launcher = None
-        if self.shares_work:
-            self.launcher = _compile(launcher_of(function, self.code), "parallel", uses_tiles)
+        self.serial = _compile(function, "serial", uses_tiles, parallel=False)
+        shares_work = "prange" in function.__code__.co_names
+        self.parallel = _compile(function, "parallel", uses_tiles, parallel=_PARALLEL) if shares_work else self.serial
         self.was_launched, self.paces = False, {}
         KERNELS.append(self)
-
-    def serial(self, *args):
-        """Run on this thread alone."""
-        if self.shares_work:
-            self.code(np.zeros(TEAM, np.int64), *args)
-        else:
-            self.code(*args)
-
-    def parallel(self, *args):
-        """Run on all threads, if the kernel shares its work."""
-        if not (self.shares_work and COMPILED):
-            return self.serial(*args)
-        threads = numba.get_num_threads()
-        self.launcher(address_of_pool(), threads, np.zeros(TEAM, np.int64), *args)
 
     def __call__(self, *args, work=0, least=LEAST_PARALLEL_WORK):
         enough = work >= least or (work > 0 and _launch.shares_all)
@@ -134,7 +105,7 @@ class Kernel:
 
     def _run_parallel(self, *args):
         self.parallel(*args)
-        _launch.count += self.shares_work
+        _launch.count += self.parallel is not self.serial
 
     def _run_timed(self, args, work):
         rests, started, size = _launch.rests(), time.perf_counter(), math.frexp(work)[1]
@@ -237,12 +208,12 @@ def sharing_all_work():
             _launch.shares_all -= 1
 
 
-def _compile(function, twin, uses_tiles):
+def _compile(function, twin, uses_tiles, *, parallel):
     """Compile one twin under a name of its own."""
     if not COMPILED:
         return function
     copy = _renamed(function, twin)
-    dispatcher = numba.njit(no_cfunc_wrapper=True, **_FLAGS)(copy)
+    dispatcher = numba.njit(parallel=parallel, **_FLAGS)(copy)
     use_cache(dispatcher, copy, uses_tiles)
     return dispatcher
 
@@ -273,14 +244,14 @@ def _renamed(function, suffix):
 
 
 @kernel
-def nearly_nothing(team, counts):
-    """Come and go.
+def nearly_nothing(counts):
+    """Count launches.
 
     (n)->(n)
-    counts = 1, whoever says so: what a launch costs by itself.
+    counts += 1: what a launch costs by itself.
     """
-    for n in range(counts.shape[0]):
-        counts[n] = 1
+    for n in prange(counts.shape[0]):
+        counts[n] += 1
 
 
 def threading_layer():

@@ -35,6 +35,7 @@ edge however high. Where Z is known roughly, p is bounded by a square, w |D Z|²
 """
 
 import numpy as np
+from numba import prange
 
 from .jit import device, inlined, kernel
 from .lanes import (
@@ -52,7 +53,6 @@ from .lanes import (
     subtract,
     widen,
 )
-from .sharing import PIECES, pieces, wait
 
 #: Numbers before and behind a stack that may be read, and are zero.
 GUARD = 16
@@ -84,27 +84,26 @@ def _differences(d, at, before, after, below, right, place, W):
 
 
 @kernel
-def turn_maps(team, shape, inverse, r, coarser, coarse_width, beta, d):
+def turn_maps(shape, inverse, r, coarser, coarse_width, beta, d):
     """The next conjugate direction.
 
     (3),(S),(S),(S1),(),()->(S)
     d = inverse * r + what `coarser`, the first level of aggregates, adds, + beta d.
     """
     I, P, W = shape
-    count, share = min(I, PIECES), fill_as(beta, d)
-    for piece in pieces(team[0], count):
-        for i in range(I * piece // count, I * (piece + 1) // count):
-            for p in range(P):
-                at, above = GUARD + (i * P + p) * W, GUARD + (i // 2 * P + p) * coarse_width
-                for j in range(0, W, LANES):
-                    y = load_twice(coarser, above + j // 2, d)
-                    y = multiply_add(load_as(inverse, at + j, d), load_as(r, at + j, d), y)
-                    store(d, at + j, multiply_add(share, load_as(d, at + j, d), y))
+    for i in prange(I):
+        share = fill_as(beta, d)
+        for p in range(P):
+            at, above = GUARD + (i * P + p) * W, GUARD + (i // 2 * P + p) * coarse_width
+            for j in range(0, W, LANES):
+                y = load_twice(coarser, above + j // 2, d)
+                y = multiply_add(load_as(inverse, at + j, d), load_as(r, at + j, d), y)
+                store(d, at + j, multiply_add(share, load_as(d, at + j, d), y))
 
 
 @kernel
 def blur_maps(
-    team, shape, d, a, ones, below, right, odd, extras, rows, columns, back, G, odd_coarse, extras_coarse, out, sums
+    shape, d, a, ones, below, right, odd, extras, rows, columns, back, G, odd_coarse, extras_coarse, out, sums
 ):
     """Blur, mix, and half of the way back; and the energy d'Hd.
 
@@ -118,7 +117,7 @@ def blur_maps(
     back_starts, back_columns, back_values = back
     I1, J1, J = row_starts.shape[0] - 1, column_starts.shape[0] - 1, back_starts.shape[0] - 1
     up, Q = P * W, (P + LANES - 1) // LANES * LANES
-    for i1 in pieces(team[0], I1):
+    for i1 in prange(I1):
         # From here on a vector holds eight maps of one pixel: columns are what is summed over.
         row, blurred = np.empty(W, d.dtype), np.zeros(W * Q, d.dtype)
         coarse, mixed = np.empty(J1 * Q, d.dtype), np.empty(J1 * Q, d.dtype)
@@ -191,7 +190,7 @@ def blur_maps(
 
 @kernel
 def advance_maps(
-    team, shape, alpha, d, a, ones, below, right, odd, extras, back, blurred, inverse, coarse_width, Z, r, coarser, sums
+    shape, alpha, d, a, ones, below, right, odd, extras, back, blurred, inverse, coarse_width, Z, r, coarser, sums
 ):
     """A step along d.
 
@@ -203,7 +202,7 @@ def advance_maps(
     back_starts, back_columns, back_values = back
     starts, places, kinds = odd
     up, moves = P * W, Z.shape[0] > 0
-    for pair in pieces(team[0], (I + 1) // 2):
+    for pair in prange((I + 1) // 2):
         along, step, total = fill_as(alpha, Z), fill_as(-alpha, d), fill(0.0)
         for i in range(2 * pair, min(I, 2 * pair + 2)):
             before, after = up if i > 0 else 0, up if i + 1 < I else 0
@@ -246,7 +245,7 @@ def advance_maps(
 
 
 @kernel
-def correct_maps(team, levels, maps, inverse, r, y, sums):
+def correct_maps(levels, maps, inverse, r, y, sums):
     """The preconditioner on all aggregates.
 
     (L,3),(),(M),(M)->(M),(N)
@@ -258,7 +257,7 @@ def correct_maps(team, levels, maps, inverse, r, y, sums):
         start, rows, W = levels[level]
         before, rows_before, W_before = levels[level - 1]
         up = P * W_before
-        for i in pieces(team[level], rows):
+        for i in prange(rows):
             for p in range(P):
                 at, to = before + (2 * i * P + p) * W_before, start + (i * P + p) * W
                 for j in range(0, W_before, LANES):
@@ -267,13 +266,12 @@ def correct_maps(team, levels, maps, inverse, r, y, sums):
                         both = add(both, load_as(r, at + up + j, r))
                     store_pairs(r, to + j // 2, both)
                 r[to + W_before // 2 : to + W] = 0.0
-        wait(team[level], rows)
     done = 0
     for back in range(L):
         level = L - 1 - back
         start, rows, W = levels[level]
         after, W_after = (levels[level + 1, 0], levels[level + 1, 2]) if back > 0 else (start, W)
-        for i in pieces(team[L + back], rows):
+        for i in prange(rows):
             total = fill(0.0)
             for p in range(P):
                 at, above = start + (i * P + p) * W, after + (i // 2 * P + p) * W_after
@@ -285,18 +283,17 @@ def correct_maps(team, levels, maps, inverse, r, y, sums):
                         value = add(value, load_twice(y, above + j // 2, r))
                     store(y, at + j, value)
             sums[done + i] = _sum(total)
-        wait(team[L + back], rows)
         done += rows
 
 
 @kernel
-def invert_diagonal(team, rows, maps, width, first, own, share, coverage, a, g, inverse):
+def invert_diagonal(rows, maps, width, first, own, share, coverage, a, g, inverse):
     """One over the diagonal of H, on the grid or on aggregates; zero where there is nothing.
 
     (),(),(),(),(L),(L),(L),(P),(P)->(S)
     inverse = 1 / (own + share a + coverage g) from the number `first` on.
     """
-    for i in pieces(team[0], rows):
+    for i in prange(rows):
         for p in range(maps):
             at, place = first + (i * maps + p) * width, GUARD + i * width
             for j in range(width):
@@ -305,7 +302,7 @@ def invert_diagonal(team, rows, maps, width, first, own, share, coverage, a, g, 
 
 
 @kernel
-def reweight_maps(team, shape, columns, Z, weight, rounding, knee, below, right, rest):
+def reweight_maps(shape, columns, Z, weight, rounding, knee, below, right, rest):
     """The weights of the squares that bound `weight` times the price of edges, and what the squares leave of it.
 
     (3),(),(S),(),(),()->(L),(L),(I)
@@ -313,7 +310,7 @@ def reweight_maps(team, shape, columns, Z, weight, rounding, knee, below, right,
     no such neighbour; rest[i] = sum over a row of weight p(y) - w |D Z|² / 2.
     """
     I, P, W = shape
-    for i in pieces(team[0], I):
+    for i in prange(I):
         steps, up = np.zeros(columns), P * W
         for p in range(P):
             at = GUARD + (i * P + p) * W

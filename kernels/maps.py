@@ -3,33 +3,31 @@
 from typing import Any
 
 import numpy as np
+from numba import prange
 from numpy.typing import NDArray
 
 from .arrays import readonly
 from .jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from .jit import kernel
-from .sharing import PIECES, pieces
 
 
 @kernel
-def sparse_products(team, starts, columns, values, X, out):
+def sparse_products(starts, columns, values, X, out):
     """A matrix in compressed rows times every slice of a stack.
 
     (m+1),(z),(z),(B,n,Q)->(B,m,Q)
     out[b,a] = sum over the entries (a, c) of values * X[b,c].
     """
     B, m, Q = out.shape
-    count = min(B * m, PIECES)
-    for piece in pieces(team[0], count):
-        for place in range(B * m * piece // count, B * m * (piece + 1) // count):
-            b, a = place // m, place % m
-            result = out[b, a]  # one-dimensional views let the compiler vectorise the sums
+    for place in prange(B * m):
+        b, a = place // m, place % m
+        result = out[b, a]  # one-dimensional views let the compiler vectorise the sums
+        for q in range(Q):
+            result[q] = 0.0
+        for entry in range(starts[a], starts[a + 1]):
+            value, x = values[entry], X[b, columns[entry]]
             for q in range(Q):
-                result[q] = 0.0
-            for entry in range(starts[a], starts[a + 1]):
-                value, x = values[entry], X[b, columns[entry]]
-                for q in range(Q):
-                    result[q] += value * x[q]
+                result[q] += value * x[q]
 
 
 def along(matrix: Any, X: NDArray[Any], axis: int) -> NDArray[np.float64]:

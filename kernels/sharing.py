@@ -1,17 +1,19 @@
 """Work that threads take as they come, instead of equal shares: beside another spinning pool one of them may be slow.
 
-A kernel that shares its work is run by every thread of a team, with the same arguments. Each claims pieces of a stage
+Within one parallel loop, whose iterations are only there to bring the threads in, each thread claims pieces of a stage
 until none is left, and waits until all are done before it goes on to the next stage:
 
-    for piece in pieces(team[0], count):
-        ...
-    wait(team[0], count)
-    for piece in pieces(team[1], count):
+    for _ in prange(pieces):
+        piece = claim(stages[0])
+        while piece < pieces:
+            ...
+            piece = done(stages[0])
+        wait(stages[0], pieces)
         ...
 
-What stands outside such loops every thread does for itself. How many threads there are need not be known: one alone
-takes all, and one that comes late, or never, keeps nobody waiting, since only pieces that somebody has claimed are
-waited for. So several stages need one launch, and no barrier but its end.
+A later iteration on the same thread finds nothing left to do. The number of threads need not be known: in the serial
+twin the first iteration takes all, and a thread that comes late, or never, keeps nobody waiting, since only pieces that
+somebody has claimed are waited for. So several stages need one launch, and no barrier but its end.
 
 Who takes which piece is chance: a piece owns its rows, or its partial sum, which is added up in the order of pieces. So
 bytes do not depend on it.
@@ -23,72 +25,55 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.imputils import RefType, iternext_impl
-from numba.extending import lower_builtin, models, register_model
 
-from .jit import TEAM, device, intrinsic
+from .jit import device, intrinsic
 
-_STAGES, _APART = TEAM
+_ONE = ir.Constant(ir.IntType(64), 1)
 
-#: So many pieces are enough of work whose rows are small: neighbours then stay together.
-PIECES = 32
+# Numbers from one stage's counts to the next: the two of a stage share a cache line with nothing else.
+_APART = 8
 
 
 @device
-def alone():
-    """The counts of a team of one, for kernels that are called from compiled code."""
-    return np.zeros((_STAGES, _APART), np.int64)
+def stages_of(count):
+    """Counts of the pieces claimed and done, for so many stages."""
+    stages = np.empty((count, _APART), np.int64)
+    for stage in range(count):
+        stages[stage, 0] = 0
+        stages[stage, 1] = 0
+    return stages
 
 
-class PiecesType(types.SimpleIteratorType):
-    def __init__(self):
-        super().__init__("Pieces", types.int64)
-
-
-@register_model(PiecesType)
-class _PiecesModel(models.StructModel):
-    def __init__(self, dmm, fe_type):
-        counts, own = types.CPointer(types.int64), types.EphemeralPointer(types.int64)
-        super().__init__(dmm, fe_type, [("claimed", counts), ("done", counts), ("count", types.int64), ("taken", own)])
-
-
-def _place(context, b, kind, stage, n):
-    data = context.make_array(kind)(context, b, stage).data
+def _place(context, b, signature, args, n):
+    data = context.make_array(signature.args[0])(context, b, args[0]).data
     return b.gep(data, [ir.Constant(ir.IntType(64), n)])
 
 
 @intrinsic
-def _pieces(context, stage, count):
-    """Those numbers below `count` that this thread claims; asking for the next one says that the last one is done."""
-    result = PiecesType()
+def _claim(context, stage):
+    """The next piece of a stage: a number that no other thread gets."""
 
     def codegen(context, b, signature, args):
-        pieces = context.make_helper(b, result)
-        pieces.claimed, pieces.done = (_place(context, b, signature.args[0], args[0], n) for n in range(2))
-        pieces.count, zero = args[1], ir.Constant(ir.IntType(64), 0)
-        pieces.taken = cgutils.alloca_once(b, zero.type)
-        b.store(zero, pieces.taken)
-        return pieces._getvalue()
+        return b.atomic_rmw("add", _place(context, b, signature, args, 0), _ONE, "seq_cst")
 
-    return result(stage, types.int64), codegen
+    return types.int64(stage), codegen
 
 
-@lower_builtin("iternext", PiecesType)
-@iternext_impl(RefType.UNTRACKED)
-def _next_piece(context, b, signature, args, result):
-    pieces, one = context.make_helper(b, signature.args[0], args[0]), ir.Constant(ir.IntType(64), 1)
-    b.atomic_rmw("add", pieces.done, b.load(pieces.taken), "seq_cst")
-    b.store(one, pieces.taken)
-    piece = b.atomic_rmw("add", pieces.claimed, one, "seq_cst")
-    result.set_valid(b.icmp_signed("<", piece, pieces.count))
-    result.yield_(piece)
+@intrinsic
+def _done(context, stage):
+    """Count a piece as done, and claim the next one."""
+
+    def codegen(context, b, signature, args):
+        b.atomic_rmw("add", _place(context, b, signature, args, 1), _ONE, "seq_cst")
+        return b.atomic_rmw("add", _place(context, b, signature, args, 0), _ONE, "seq_cst")
+
+    return types.int64(stage), codegen
 
 
 @intrinsic
 def _count_done(context, stage):
     def codegen(context, b, signature, args):
-        return b.load_atomic(_place(context, b, signature.args[0], args[0], 1), "seq_cst", 8)
+        return b.load_atomic(_place(context, b, signature, args, 1), "seq_cst", 8)
 
     return types.int64(stage), codegen
 
@@ -108,11 +93,14 @@ def _wait(stage, pieces):
             _yield()
 
 
-def _plain_pieces(stage, count):
-    while stage[0] < count:
-        stage[0] += 1
-        yield int(stage[0] - 1)
-        stage[1] += 1
+def _plain_claim(stage):
+    stage[0] += 1
+    return stage[0] - 1
+
+
+def _plain_done(stage):
+    stage[1] += 1
+    return _plain_claim(stage)
 
 
 def _plain_wait(stage, pieces):
@@ -120,6 +108,6 @@ def _plain_wait(stage, pieces):
 
 
 if numba.config.DISABLE_JIT:
-    pieces, wait = _plain_pieces, _plain_wait
+    claim, done, wait = _plain_claim, _plain_done, _plain_wait
 else:
-    pieces, wait = _pieces, _wait
+    claim, done, wait = _claim, _done, _wait

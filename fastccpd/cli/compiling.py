@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from numba import types
 
 from .. import kernels, methods
 from ..api import fuse
@@ -51,7 +50,7 @@ def run(progress=None):
         step()
     if progress is not None:
         progress(len(steps), len(steps))
-    twins = [twin for kernel in jit.KERNELS for twin in (kernel.code, kernel.launcher) if twin is not None]
+    twins = {id(twin): twin for kernel in jit.KERNELS for twin in (kernel.serial, kernel.parallel)}.values()
     loaded = sum(sum(twin.stats.cache_hits.values()) for twin in twins)
     routines = sum(len(twin.signatures) for twin in twins)
     return Warmup(routines, routines - loaded, time.perf_counter() - began, cache)
@@ -77,5 +76,5 @@ def _use_all(dtype):
 
 
 def _compile_twin(kernel):
-    for signature in kernel.code.signatures if kernel.shares_work else ():
-        kernel.launcher.compile((types.uintp, types.int64, *signature))
+    for signature in kernel.serial.signatures:
+        kernel.parallel.compile(signature)

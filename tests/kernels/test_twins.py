@@ -45,20 +45,6 @@ def test_parallel_and_serial_twins_write_the_same_bytes(launches, replay):
 
 
 @JIT_ON
-def test_a_failure_on_any_thread_is_raised(monkeypatch):
-    monkeypatch.setattr(jit, "KERNELS", [])
-
-    def without_room(team, out):
-        if out[0] == 0.0:
-            raise MemoryError
-
-    kernel = jit.Kernel(without_room)
-    kernel.parallel(np.ones(1))
-    with pytest.raises(MemoryError):
-        kernel.parallel(np.zeros(1))
-
-
-@JIT_ON
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_any_number_of_threads_writes_the_same_bytes(launches, replay):
     before = numba.get_num_threads()
@@ -120,7 +106,7 @@ def test_kernels_document_their_shapes_and_take_no_liberties_with_nan():
         assert lines[0].endswith((".", ":")), kernel
         assert "->" in lines[1], f"{kernel}: the second line of its docstring gives its shapes"
         if not numba.config.DISABLE_JIT:
-            assert kernel.code.targetoptions["fastmath"] == {"contract"}
+            assert kernel.serial.targetoptions["fastmath"] == {"contract"}
 
 
 @JIT_ON
@@ -207,7 +193,7 @@ def reaches_a_tile(function, seen=()):
 
 def test_a_kernel_says_that_it_uses_tiles_if_and_only_if_it_does():
     """One that forgets it is compiled without them: the first process that calls it before any other is aborted."""
-    by_code = {kernel.__name__ for kernel in jit.KERNELS if reaches_a_tile(kernel.code)}
+    by_code = {kernel.__name__ for kernel in jit.KERNELS if reaches_a_tile(kernel.serial)}
     assert by_code == {kernel.__name__ for kernel in jit.KERNELS if kernel.uses_tiles}
     assert {"hessian", "mttkrp_add"} < by_code
 
