@@ -115,17 +115,17 @@ class BlurEvidence:
         """Compare no longer where no response makes of the HSI what the MSI shows, such as under a cloud."""
         from scipy.ndimage import binary_dilation
 
-        white = (self.pixels - self.pixels.mean(axis=0)) / self.sigma_hsi[self.hsi_bands]
-        n = len(white)
-        values, vectors = np.linalg.eigh(white.T @ white)
+        n, mean, sigma = len(self.pixels), self.pixels.mean(axis=0), self.sigma_hsi[self.hsi_bands]
+        values, vectors = np.linalg.eigh((self._second - n * np.outer(mean, mean)) / np.outer(sigma, sigma))
         signals = np.flatnonzero(values > _STANDS_OUT * (np.sqrt(n) + np.sqrt(len(values))) ** 2)[-(n // 10) :]
         gaussian = self.centred(0.5)
         seen = self.seen(gaussian)[0][self.chosen][:, self.msi_bands]
         share = Blurred(self.msi.shape[:2], self.ratio, self.places, gaussian).shares(SEEN)[0, 0]
         noise = share * self.sigma_msi[self.msi_bands] ** 2
-        found = white @ (vectors[:, signals] / np.sqrt(values[signals]))
-        size = np.sqrt(np.maximum(np.mean(self.pixels**2, axis=0), np.finfo(float).tiny))
-        patch = patch_of_any_response(found, np.mean(self.pixels / size, axis=1), seen, self.chosen, noise)
+        size = np.sqrt(np.maximum(np.diag(self._second) / n, np.finfo(float).tiny))
+        to_signals = vectors[:, signals] / np.sqrt(values[signals]) / sigma[:, None]
+        shown, brightness = self.pixels @ to_signals - mean @ to_signals, self.pixels @ (1.0 / size) / len(size)
+        patch = patch_of_any_response(shown, brightness, seen, self.chosen, noise)
         if patch is None:
             return
         self.left_out[np.ix_(*self.places)] = patch.where

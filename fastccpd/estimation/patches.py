@@ -22,8 +22,8 @@ _UNLIKE, _MOST = 25.0, 0.45
 # has this part of the image's energy, which would cost 3 dB: beside dark ground everything is unlike.
 _LEAST, _WORTH, _PLAIN = 0.02, 2.0, 0.03
 
-# Rounds of a regression that settles which pixels it explains.
-_ROUNDS = 12
+# Rounds of a regression that settles which pixels it explains, and how many pixels are enough for it.
+_ROUNDS, _ENOUGH = 12, 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +114,15 @@ def patch_of_any_response(signals: Array, brightness: Array, seen: Array, chosen
 def _left_by_most(design, wanted):
     """The mean square that a regression leaves at each pixel, to which those that leave much have little to say."""
     design = np.concatenate([design, np.ones((len(design), 1))], axis=1)
-    weights = np.ones(len(design))
+    some = slice(None, None, -(-len(design) // _ENOUGH))
+    X, y = design[some], wanted[some]
+    weights = np.ones(len(X))
     for _ in range(_ROUNDS):
-        weighed = design * weights[:, None]
-        solution = np.linalg.lstsq(weighed.T @ design, weighed.T @ wanted, rcond=None)[0]
-        left = np.mean((wanted - design @ solution) ** 2, axis=1)
+        weighed = X * weights[:, None]
+        solution = np.linalg.lstsq(weighed.T @ X, weighed.T @ y, rcond=None)[0]
+        left = np.mean((y - X @ solution) ** 2, axis=1)
         weights = 1.0 / (max(float(np.median(left)), np.finfo(float).tiny) + left)
-    return left
+    return np.mean((wanted - design @ solution) ** 2, axis=1)
 
 
 def _is_plain(patch):
