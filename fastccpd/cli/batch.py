@@ -8,7 +8,7 @@ from pathlib import Path
 from ..formats import files_written
 from ..model.files import check_apart, check_free, lock, write_whole
 from ..rasters import Preparation
-from ..rasters.fusing import files_read
+from ..rasters.targets import files_read
 from ..tiles.crews import crew_of, done_in_any_order
 from ..workers import worker_count
 from .batch_page import page_of

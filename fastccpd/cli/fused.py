@@ -8,7 +8,7 @@ import numpy as np
 from .. import report
 from ..model.files import check_free
 from ..model.shapes import size_name
-from ..rasters.fusing import check_outputs
+from ..rasters.targets import check_outputs
 from ..report.figures import figures_of
 from .output import print_pairs
 from .preparing import preparation_of

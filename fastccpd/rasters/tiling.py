@@ -21,11 +21,11 @@ from ..tiles.memory import BLOCK
 from ..tiles.state import discard
 from . import operators
 from .estimating import given_operators, unseen
-from .fusing import check_outputs, check_targets
 from .gaps import fine_mask
 from .pair import Pair
 from .preparation import OpenPair, Preparation, open_pair
 from .remarks import Listener, Remarks
+from .targets import check_outputs, check_targets
 from .tile_estimates import Adjusted, levels_by_window, settled_by_window
 from .writing import Output, clipped, map_raster, provenance, result_raster, write_raster
 
