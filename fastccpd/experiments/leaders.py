@@ -39,8 +39,8 @@ def standings(rows):
     Returns
     -------
     dict
-        {(scene, snr): {(system, tuned): entry}}; an entry has the metrics, "seconds", "peak_memory", "runs", and the
-        "options" on the first draw.
+        {(scene, snr): {(system, tuned): entry}}; an entry has the metrics, "seconds" (of the processor where they
+        are known), "peak_memory", "runs", and the "options" on the first draw.
     """
     cells = {}
     for scene, of_scene in by_scene(rows).items():
@@ -128,7 +128,9 @@ def write_standings(path, rows):
 def _entry(group):
     first = min(group, key=lambda row: row["run"])
     entry = {name: median_of(row["metrics"].get(name) for row in group) for name in usual_names()}
-    entry |= {name: median_of(row.get(name) for row in group) for name in ("seconds", "peak_memory")}
+    # Processor time where it is known, which does not depend on what else the machine did.
+    entry["seconds"] = median_of(row.get("cpu_seconds", row.get("seconds")) for row in group)
+    entry["peak_memory"] = median_of(row.get("peak_memory") for row in group)
     return entry | {"runs": len(group), "options": first["options"]}
 
 

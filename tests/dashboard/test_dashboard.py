@@ -179,6 +179,11 @@ def test_a_cell_has_the_median_of_its_draws_and_tuned_rows_are_apart():
     assert made["options"][entries["UC-C-CPD-ALS", 1][6]] == "rank=9"
 
 
+def test_the_processor_time_counts_where_a_row_has_it():
+    made = board([fusion(seconds=9.0, cpu_seconds=2.0), fusion("gsa", seconds=3.0)])
+    assert [entry[7] for entry in made["entries"]] == [2.0, 3.0]
+
+
 def test_packages_and_versions_are_not_mixed():
     found = [fusion(), fusion(rsnr=40.0, version="0.2.0"), fusion(rsnr=50.0, package="theirs", version="1")]
     made = board(found)
