@@ -95,7 +95,7 @@ class BlurEvidence:
         self.msi, self._msi_valid = np.ascontiguousarray(msi, dtype=np.float64), msi_valid
         found = (of_many_bands(hsi, hsi_valid), of_few_bands(msi, msi_valid)) if noise is None else noise
         self.sigma_hsi, self.sigma_msi = (np.asarray(sigma, dtype=np.float64) for sigma in found)
-        self.left_out = np.zeros(hsi.shape[:2], bool)
+        self.left_out: Mask = np.zeros(hsi.shape[:2], bool)
         self.choose(self.centred(0.5))
 
     def leave_out_patch(self) -> None:
@@ -118,7 +118,7 @@ class BlurEvidence:
         self.left_out[np.ix_(*self.places)] = patch.where
         # With a border, for the blur reaches into a patch; of wide images not every row was looked at.
         border = 2 * max(1, int(np.diff(self.places[0]).max(initial=1))) + 1
-        self.left_out = binary_dilation(self.left_out, np.ones((border, border)))
+        self.left_out = np.asarray(binary_dilation(self.left_out, np.ones((border, border))), dtype=bool)
         self.choose(gaussian)
 
     @property
@@ -130,11 +130,10 @@ class BlurEvidence:
     def whole_shift(self) -> tuple[int, int] | None:
         """The whole shift, in MSI pixels, from which to look for the right one; None where none stands out."""
         hsi = np.where(self.hsi_bands, self.hsi / self.sigma_hsi, 0.0) if self.hsi_bands.any() else self.hsi
-        complete = missing = None
-        if self._hsi_valid is not None or self.left_out.any():
-            complete = ~self.left_out
+        complete = ~self.left_out if self.left_out.any() else None
+        missing = None
         if self._hsi_valid is not None:
-            complete = complete & np.asarray(self._hsi_valid[:, :, self.hsi_bands].all(axis=2))
+            complete = ~self.left_out & np.asarray(self._hsi_valid[:, :, self.hsi_bands].all(axis=2))
         if self._msi_valid is not None:
             missing = ~np.asarray(self._msi_valid[:, :, self.msi_bands].all(axis=2))
         return whole_shift(hsi, self.msi[:, :, self.msi_bands], self.ratio, complete, missing)

@@ -70,7 +70,7 @@ def mapped_window(path, dtype, offset, stored_shape, axis, rows, cols, order="C"
 
     It is a copy: what a mapping has read counts as memory of the process for as long as the mapping lasts.
     """
-    mapped = np.memmap(path, dtype, "r", offset, stored_shape, order)
+    mapped = np.memmap(path, dtype, "r", offset, stored_shape, "F" if order == "F" else "C")
     return np.array(np.moveaxis(mapped, axis, 2)[rows, cols], dtype.newbyteorder("="), order="C")
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 
 class Grade(Enum):
@@ -71,7 +72,8 @@ class Verdict:
     @staticmethod
     def from_json(plain: dict) -> "Verdict":
         """The verdict that `as_json` gave."""
-        return Verdict(**(plain | {"grade": Grade[plain["grade"]]}))
+        values: dict[str, Any] = {**plain, "grade": Grade[plain["grade"]]}
+        return Verdict(**values)
 
     def __str__(self):
         if self.grade is Grade.AGREE:

@@ -252,7 +252,7 @@ def fuse_files(
     degradation.check(pair.hsi.shape, pair.msi.shape)
     levels, pair = _levels(pair, degradation, match_values, remarks)
     cubes = tuple(image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi))
-    valid = {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
+    valid: dict[str, Any] = {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
     options |= {} if fill_nodata else valid
     stopped = []
     max_iter = getattr(chosen, "max_iter", None)

@@ -45,7 +45,7 @@ def files_read(
     prepared: Preparation | None = None,
 ) -> list[Path]:
     """Every file that a fusion may look at; parameters as of `check_outputs`."""
-    read = [*formats.files_read(hsi), *formats.files_read(msi), *operators.files_read(psf, srf)]
+    read: list[Path] = [*formats.files_read(hsi), *formats.files_read(msi), *operators.files_read(psf, srf)]
     return read if prepared is None else [*read, *prepared.files_read()]
 
 

@@ -155,9 +155,9 @@ class Window:
 
     def as_pair(self, scene: OpenPair) -> Pair:
         """A pair of its own, of the bands that are used."""
-        images = (formats.Raster(image) for image in self.images)
-        bands = scene.hsi.bands, scene.msi.bands
-        return Pair(*images, scene.placement.grids, *bands, ~self.hsi_valid, ~self.msi_valid)
+        hsi, msi = (formats.Raster(image) for image in self.images)
+        used, gaps = (scene.hsi.bands, scene.msi.bands), (~self.hsi_valid, ~self.msi_valid)
+        return Pair(hsi, msi, scene.placement.grids, used[0], used[1], gaps[0], gaps[1])
 
 
 def levels_by_window(pair: OpenPair, degradation: Degradation) -> Levels | None:

@@ -88,8 +88,9 @@ class _Small:
         self._sizes = degradation.P1.shape, degradation.P2.shape
         coarse, fine = zip(*([-(-size // self.step) for size in sizes] for sizes in self._sizes))
         known = (*coarse, bands), (*fine, degradation.PM.shape[0])
-        self.images = tuple(np.full(shape, np.nan, np.float32) for shape in known)
-        self.seen = tuple(np.full(shape, np.nan, np.float32) for shape in known)
+        self.images, self.seen = (
+            (np.full(known[0], np.nan, np.float32), np.full(known[1], np.nan, np.float32)) for _ in range(2)
+        )
         self.sri = np.full((*fine, bands), np.nan, np.float32)
         self.missing = np.ones(fine, bool)
         self.uncertainty = np.full(fine, np.nan, np.float32) if uncertainty else None
@@ -124,7 +125,7 @@ class _Small:
 
     def _gaps(self, rows, cols, cores, cuts):
         """Fine pixels without data, and those under coarse ones without."""
-        has = [_has(cut).all(axis=2) for cut in cuts]
+        has = [np.asarray(_has(cut).all(axis=2)) for cut in cuts]
         under = [
             np.arange(*core) * coarse // fine - first
             for core, (coarse, fine), (first, _) in zip(cores, self._sizes, (rows, cols))

@@ -198,7 +198,7 @@ def _judged(state, sources, degradation, crew, dtype, tell):
     found = state.judged
     if found is None:
         tell(TileProgress("verdict"))
-        found = state.judged = judged_scene(*sources, degradation, crew, dtype)
+        found = state.judged = judged_scene(sources[0], sources[1], degradation, crew, dtype)
     return found
 
 
