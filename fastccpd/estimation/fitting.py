@@ -1,6 +1,6 @@
 """What a decomposition of a scene is made with, and what comes of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..model.problem import Factors
 from ..model.result import Status, Trace
@@ -59,12 +59,20 @@ class Choice:
         The estimated risk of "maps" and of "factors"; None for what was not made.
     bound : float
         No decomposition of this rank has a lower risk.
+    seconds : float
+        What the bound took; the decomposition has its own.
+    status : Status
+    trace : Trace
+        Empty: nothing is iterated.
     """
 
     shown: str
     reason: str
     risks: dict[str, float | None]
     bound: float
+    seconds: float
+    status: Status = Status.FINISHED
+    trace: Trace = field(default_factory=Trace)
 
 
 @dataclass(frozen=True, kw_only=True)

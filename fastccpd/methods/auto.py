@@ -5,6 +5,7 @@ noise → subspace → tv-maps → decomposition → choice. The first three are
 as maps, it is made when they are first asked for.
 """
 
+import time
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -57,19 +58,21 @@ class Auto(NNCCPDAuto):
             return super().solve(prepared, rng=rng, callback=callback, time_limit=time_limit)
         if self.show == "maps" or prepared.part:  # parts of one scene must show the same
             return self._maps_solution(prepared, start)
-        fit = prepared.fit
+        fit, began = prepared.fit, time.perf_counter()
         bound = risk_bound(prepared.problem, prepared.subspace, self.rank, fit)
         halted = not fit.status.goes_on_to_next_start
-        if halted or not may_be_chosen(prepared.problem, fit, bound):
+        possible = not halted and may_be_chosen(prepared.problem, fit, bound)
+        seconds = time.perf_counter() - began
+        if not possible:
             reason = "the fit was ended early" if halted else "no decomposition of this rank can have a lower risk"
-            choice = Choice("maps", reason, {"maps": fit.risk, "factors": None}, bound)
+            choice = Choice("maps", reason, {"maps": fit.risk, "factors": None}, bound, seconds)
             return self._maps_solution(prepared, start, choice=choice)
         found = self._decomposed(prepared, rng, callback, time_limit, bound, of_maps=False)
         risk = None if found is None else found.risk
         lower = risk is not None and risk < fit.risk
         shown, verb = ("factors", "has") if lower else ("maps", "does not have")
         reason = f"the decomposition {verb} a lower estimated risk"
-        choice = Choice(shown, reason, {"maps": fit.risk, "factors": risk}, bound)
+        choice = Choice(shown, reason, {"maps": fit.risk, "factors": risk}, bound, seconds)
         if lower:
             return self._factors_solution(prepared, found, choice=choice)
         return self._maps_solution(prepared, start, found, choice)

@@ -107,10 +107,11 @@ def test_every_stage_is_kept_with_its_figures():
     assert fit.path[0][0] > fit.weight > 0.0
     assert fit.risk <= min(step[3] for step in fit.path) + fit.dof
     assert stages["choice"].risks["maps"] == fit.risk
-    for name in ("noise", "subspace", "tv-maps"):
+    for name in ("noise", "subspace", "tv-maps", "choice"):
         assert stages[name].status.converged
         assert stages[name].seconds >= 0.0
-    assert sum(stages[name].seconds for name in ("noise", "subspace", "tv-maps")) <= result.seconds
+        assert len(stages[name].trace) >= 0
+    assert sum(stages[name].seconds for name in ("noise", "subspace", "tv-maps", "choice")) <= result.seconds
 
 
 class TestFactorsOfMaps:
@@ -277,6 +278,17 @@ def test_the_status_is_that_of_the_factors_that_count():
         assert limited.n_iter == tried + 1
         assert limited.status.converged
     assert whole.status.converged
+
+
+def test_the_expected_error_of_each_band_is_near_the_true_one():
+    rng = np.random.default_rng(0)
+    scene = scenes.synthetic((64, 60, 40), rng=rng).cube
+    degradation = preset("stereo", scene.shape)
+    images = [add_noise(image, 20.0, rng) for image in degrade(scene, degradation)]
+    result = fuse(*images, degradation, show="maps")
+    true = np.sqrt(np.mean((result.sri - scene) ** 2, axis=(0, 1)))
+    assert ((0.5 * true < result.uncertainty_spectrum) & (result.uncertainty_spectrum < 2.0 * true)).all()
+    np.testing.assert_allclose(np.mean(result.uncertainty_spectrum**2), np.mean(result.uncertainty**2), rtol=1e-5)
 
 
 def test_factors_have_no_uncertainty_of_maps():
