@@ -63,9 +63,9 @@ def run(options):
     jobs = worker_count(options.jobs)
     results = Path(options.results or _beside(options.output))
     _check_apart(rows, options, results)
+    _check_results(results, options)  # which makes the folder of the outputs, where a page may lie too
     if options.page:
         check_free([options.page], options.force or options.resume)
-    _check_results(results, options)
     try:
         with _held(results):
             before = _earlier(results, rows) if options.resume else {}

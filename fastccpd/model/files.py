@@ -179,7 +179,7 @@ def _real_path(file):
     return Path(os.path.realpath(file))
 
 
-def take_place(temporary, target):
+def take_place(temporary: Path, target: Path) -> None:
     """Rename; a folder cannot take the place of another in one step, so that one is set aside first."""
     if not (temporary.is_dir() and target.is_dir()):
         os.replace(temporary, target)
@@ -202,7 +202,7 @@ def _remove(path):
             path.unlink(missing_ok=True)
 
 
-def finish(temporary, target):
+def finish(temporary: Path, target: Path) -> None:
     """Flush a file, or the files of a folder, to disk; a file with the permissions of the one it replaces."""
     if temporary.is_dir():
         for file in temporary.rglob("*"):

@@ -124,8 +124,10 @@ def fuse_files_in_tiles(
 
     Parameters
     ----------
-    hsi, msi, psf, srf, bands, align, uncertainty, match_values, fill_nodata, keep_filled, overwrite, method, dtype
-        As of `fuse_files`; so are `messages`.
+    hsi, msi, psf, srf, bands, align, uncertainty, match_values, fill_nodata, keep_filled, overwrite
+        As of `fuse_files`.
+    method, dtype, messages
+        As of `fuse_files`.
     output : path
         A GeoTIFF, Zarr or npy file. Its tiles are kept in a folder beside it, `OUTPUT.tiles`, until it is written.
     wanted : Preparation, optional

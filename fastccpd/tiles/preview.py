@@ -64,6 +64,10 @@ def preview_of(
     degradation : Degradation
     uncertainty : bool
         Whether expected errors were asked for.
+
+    Returns
+    -------
+    Preview
     """
     sources = as_source(hsi, "hsi"), as_source(msi, "msi")
     small, response = _Small(fused, degradation, uncertainty), degradation.PM.T.toarray().astype(fused.dtype)
