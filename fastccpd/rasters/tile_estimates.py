@@ -93,19 +93,7 @@ def _cut(P, part):
 def _completed(
     blur: operators.Blur | None, PM: Operator | None, pair: OpenPair, method: Method, align: bool, remarks: Remarks
 ) -> tuple[operators.Blur, Operator]:
-    """Blur and response with what is None estimated, like `completed` for a pair that is whole in memory.
-
-    Parameters
-    ----------
-    blur : Blur or None
-    PM : matrix or None
-    pair : OpenPair
-    method : Method
-        Some need a periodic blur.
-    align : bool
-        False: the shift is not estimated, but that of the georeferencing, or none.
-    remarks : Remarks
-    """
+    """Blur and response with what is None estimated, as `completed` does for a pair that is whole in memory."""
     if blur is not None and PM is not None:
         return blur, PM
     where = window_of(pair)
