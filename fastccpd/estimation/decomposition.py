@@ -45,6 +45,7 @@ from .rank_path import RANKS, RankPath, fit_rank_path
 from .risk_bounds import UNEXPLAINED, degrees_of_freedom, may_be_chosen, risk_bound, risk_bounds
 from .subspace import Subspace
 from .tv_maps import MapFit
+from .watch import Stopped, Watch
 
 # A decomposition with so small a part of the misfit of noise shows that the noise was overestimated.
 _OVERESTIMATED = 0.5
@@ -157,7 +158,7 @@ def decompose_scene(
     *,
     rng: np.random.Generator,
     of_maps: bool = True,
-    bound: float | None = None,
+    bounds: dict[int, float] | None = None,
     callback: Callback | None = None,
     time_limit: float | None = None,
 ) -> Decomposition | None:
@@ -173,8 +174,8 @@ def decompose_scene(
         As of `decompose_maps`.
     of_maps : bool
         Where the rank is to be found and the maps are the better image: whether to decompose them, or give None.
-    bound : float, optional
-        The `risk_bound` of the problem, if it is known.
+    bounds : dict of int to float, optional
+        The `risk_bounds` of the problem, if they are known.
 
     Returns
     -------
@@ -191,7 +192,12 @@ def decompose_scene(
         if risk < fit.risk or not run.status.goes_on_to_next_start:
             return run.decomposition(factors, "images", chi2, risk)
     elif fitting.rank == "auto":
-        bounds = risk_bounds(problem, subspace, fitting.rank, fit)
+        try:
+            bounds = bounds or risk_bounds(problem, subspace, "auto", fit, Watch("rank", callback, time_limit).pulse)
+        except Stopped as stopped:
+            run = _Run(replace(fitting, max_iter=0), None, None)
+            factors = _of_maps(run, fit.maps, problem.degradation, rng)
+            return replace(run.decomposition(factors, "maps"), status=stopped.status)
         ranks = tuple(rank for rank, least in bounds.items() if least < fit.risk)
         if ranks:
             # With random numbers of its own: factors of maps are the same whether or not the images were tried.
@@ -206,8 +212,8 @@ def decompose_scene(
     factors = _of_maps(run, fit.maps, problem.degradation, rng)
     if fitting.rank == "auto" or not run.status.converged:
         return run.decomposition(factors, "maps")
-    bound = risk_bound(problem, subspace, fitting.rank) if bound is None else bound
-    if bound < fit.risk:
+    bounds = bounds or risk_bounds(problem, subspace, fitting.rank)
+    if min(bounds.values()) < fit.risk:
         status = run.status
         alone = images.fitted(run, images.x_of(factors), images.weights, fitting.ftol)
         if images.show_more_than(fit, alone):

@@ -58,7 +58,7 @@ class Choice:
     risks : dict
         The estimated risk of "maps" and of "factors"; None for what was not made.
     bound : float
-        No decomposition of this rank has a lower risk.
+        No decomposition of this rank has a lower risk; NaN where the fit was ended early.
     seconds : float
         What the bound took; the decomposition has its own.
     status : Status

@@ -6,6 +6,8 @@ of the images cannot be the better one, and is not made. Where the rank is to be
 to pay for and noise hides what they leave; so the maps, which are clean, are asked as well.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..model.problem import Problem
@@ -28,20 +30,27 @@ def risk_bound(problem: Problem, subspace: Subspace, rank: int | str, fit: MapFi
     return min(risk_bounds(problem, subspace, rank, fit).values())
 
 
-def risk_bounds(problem: Problem, subspace: Subspace, rank: int | str, fit: MapFit | None = None) -> dict[int, float]:
+def risk_bounds(
+    problem: Problem,
+    subspace: Subspace,
+    rank: int | str,
+    fit: MapFit | None = None,
+    pulse: Callable[[], None] = lambda: None,
+) -> dict[int, float]:
     """{rank: the least risk that it can have}.
 
     By the singular values of the images' unfoldings; among many ranks also by those of the maps, if they are given: an
-    image that is nearer to the scene than the maps is nearer to the maps than twice their own error.
+    image that is nearer to the scene than the maps is nearer to the maps than twice their own error. `pulse` is called
+    several times a second in a large scene, and may raise.
     """
     ranks = ranks_for(problem.hsi.shape, problem.msi.shape) if isinstance(rank, str) else (rank,)
     if problem.hsi_valid is not None or problem.msi_valid is not None:
         return {rank: 2.0 * degrees_of_freedom(problem, rank) - sum(problem.sizes) for rank in ranks}
     variances = [float(np.mean(np.square(sigma))) for sigma in (subspace.hsi, subspace.msi)]
-    given = [_unfolding_values(image) for image in (problem.hsi, problem.msi)]
+    given = [_unfolding_values(image, pulse) for image in (problem.hsi, problem.msi)]
     clean = []
     if isinstance(rank, str) and fit is not None:
-        clean = [_unfolding_values(image) for image in _seen_in_bases(fit.maps, problem.degradation)]
+        clean = [_unfolding_values(image, pulse) for image in _seen_in_bases(fit.maps, problem.degradation)]
 
     def least(images, rank):
         return sum(_least_misfit(values, rank) / variance for values, variance in zip(images, variances, strict=True))
@@ -64,10 +73,16 @@ def _seen_in_bases(maps, degradation):
     return coarse @ np.linalg.qr(maps.S)[1].T, maps.Z @ (degradation.PM @ maps.S).T
 
 
-def _unfolding_values(image):
+def _unfolding_values(image, pulse):
     """The squared singular values of an image's three unfoldings, smallest first."""
-    unfoldings = (np.moveaxis(image, axis, 0).reshape(image.shape[axis], -1) for axis in range(3))
-    return [np.linalg.eigvalsh(X @ X.T) for X in (part.astype(np.float64, copy=False) for part in unfoldings)]
+    found = []
+    for axis in range(3):
+        pulse()
+        X = np.moveaxis(image, axis, 0).reshape(image.shape[axis], -1).astype(np.float64, copy=False)
+        gramian = X @ X.T
+        pulse()
+        found.append(np.linalg.eigvalsh(gramian))
+    return found
 
 
 def _least_misfit(values, rank):

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..model.files import one_line
 from .axes import shape_of_cube
-from .inspection import check_array
+from .inspection import MOST_BANDS, check_array
 from .raster import Georeference, Header, Stored
 from .units import in_nanometres
 
@@ -26,8 +26,8 @@ _ROWS = ("y", "row", "rows", "lat", "latitude", "northing", "line", "lines")
 _COLUMNS = ("x", "col", "cols", "column", "columns", "lon", "longitude", "easting", "sample", "samples")
 _BANDS = ("band", "bands", "wavelength", "wavelengths", "channel", "channels", "spectral")
 
-# A coordinate longer than this is none that a picture has.
-_LONGEST = 1 << 20
+# A coordinate, or a list of numbers for each band, longer than this is none that a picture has.
+_LONGEST = MOST_BANDS
 
 # Coordinates are evenly spaced to this part of a pixel.
 _EVEN = 1e-3
@@ -206,7 +206,7 @@ def _number(attributes, name, notes):
 
 def _numbers(found, size):
     """The values of a variable that has one number for each of so many; None where it has not."""
-    if found is None or found.shape != (size,) or np.dtype(found.dtype).kind not in "fiub":
+    if found is None or found.shape != (size,) or size > _LONGEST or np.dtype(found.dtype).kind not in "fiub":
         return None
     return np.asarray(found.read((slice(None),)), np.float64)
 
@@ -246,7 +246,7 @@ def _by_coordinates(variables, cube, shape, notes):
     found = {}
     for role, names, size in (("y", _ROWS, shape[0]), ("x", _COLUMNS, shape[1])):
         dim = next((dim for dim in cube.dims if str(dim).lower() in names), None)
-        values = _numbers(variables.get(dim), size) if size <= _LONGEST else None
+        values = _numbers(variables.get(dim), size)
         if values is None or size < 2:
             return None
         step = (values[-1] - values[0]) / (size - 1)

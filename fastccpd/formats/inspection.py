@@ -14,6 +14,9 @@ from pathlib import Path
 from ..machine import available_memory
 from ..model.files import first_line
 
+#: More than any image has: what is said of so many bands is not read.
+MOST_BANDS = 1 << 20
+
 _CHUNK = 1 << 18
 _HEAD = 1024
 

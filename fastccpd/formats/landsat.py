@@ -6,6 +6,7 @@ REFLECTANCE_ADD_BAND_n, without the sun's elevation at level 1; a count of 0 is 
 edges of the bands are those that USGS publishes (Landsat 8-9 OLI; Landsat 4-5 TM and 7 ETM+).
 """
 
+import math
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from .inspection import check_text
 from .stack import BandFile, open_stack
+from .xml_text import number
 
 _LARGEST_MTL = 1 << 20
 
@@ -90,10 +92,9 @@ def _fields(metadata):
             found[key] = value.strip('"')
     numbers = {key for key in found if key.startswith(("REFLECTANCE_MULT", "REFLECTANCE_ADD"))}
     for key in numbers:
-        try:
-            float(found[key])
-        except ValueError:
-            raise ValueError(f"{metadata}: got {key} = {found[key][:40]!r}; a number is needed") from None
+        value = number(found[key])
+        if not math.isfinite(value) or (value == 0.0 and "MULT" in key):
+            raise ValueError(f"{metadata}: got {key} = {found[key][:40]!r}; a finite number is needed, and no factor 0")
     return found
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from .axes import stretches
 from .extras import needed
+from .hdf5 import check_chunk_shape, read_part
 from .inspection import beginning, check_length, expect, reading
 from .named import Variable, open_variables, variables_of
 from .raster import REAL_DTYPES
@@ -196,8 +197,7 @@ def _variables_of_version_7_3(path, any_class):
 
 def _variable_of_version_7_3(h5py, path, name, dataset, kind, any_class):
     shape, dtype = dataset.shape[::-1], kind
-    if dataset.chunks is not None and len(dataset.chunks) != len(shape):  # HDF5 would read beyond them
-        raise ValueError(f"the variable {name} of shape {shape} in chunks of {dataset.chunks[::-1]}")
+    check_chunk_shape(dataset, name)
     if dataset.is_virtual or dataset.external:
         dtype = "kept in another file"
     elif dataset.dtype.kind not in "fiu":
@@ -213,11 +213,11 @@ def _variable_of_version_7_3(h5py, path, name, dataset, kind, any_class):
         with reading(path, "a MAT file of version 7.3"), h5py.File(path, "r") as file:
             turned = array.T
             for stretch in stretches(turned):
-                turned[stretch] = file[name][stretch]
+                turned[stretch] = read_part(file[name], stretch, name)
 
     def load():
         with reading(path, "a MAT file of version 7.3"), h5py.File(path, "r") as file:
-            value = file[name][()]
+            value = read_part(file[name], (), name)
             if kind == "char":
                 return np.array(value.astype("<u2").tobytes().decode("utf-16-le"))
             return value.T.astype(dtype, copy=False)

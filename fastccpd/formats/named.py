@@ -26,7 +26,7 @@ import numpy as np
 
 from ..model.files import one_line
 from .axes import chosen, in_order_of_file, shape_of_cube
-from .inspection import check_array
+from .inspection import MOST_BANDS, check_array
 from .raster import Georeference, Header, Stored
 from .units import LARGEST_IN_MICROMETRES, in_nanometres
 
@@ -158,7 +158,7 @@ def _numbers(variables, name, size, notes):
     variable = variables.get(name)
     if variable is None:
         return None
-    if variable.kind not in ("f", "i", "u", "b") or math.prod(variable.shape) != size:
+    if variable.kind not in ("f", "i", "u", "b") or math.prod(variable.shape) != size or size > MOST_BANDS:
         notes.append(f"the variable {name}, {variable}, is left out: {size} numbers are needed")
         return None
     return variable.load().astype(np.float64).ravel()

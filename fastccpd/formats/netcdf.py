@@ -5,7 +5,7 @@ By the conventions of `cf`. Attributes and coordinates are read; the cube only w
 
 from .cf import Named, open_variables, variables_of
 from .extras import needed
-from .hdf5 import check_closed
+from .hdf5 import check_chunks, check_closed
 from .inspection import beginning, reading
 from .raster import REAL_DTYPES
 
@@ -114,6 +114,9 @@ def _version_4(path):
 def _named(path, name, found):
     def read(slices):
         h5netcdf = needed("h5netcdf", f"{path}: {_KIND}")
+        h5py = needed("h5py", f"{path}: {_KIND}")
+        with reading(path, _KIND), h5py.File(path, "r") as file:
+            check_chunks(file[name], slices, name)
         with reading(path, _KIND), h5netcdf.File(path, "r") as file:
             return file.variables[name][slices]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .axes import declared
 from .extras import needed, rasterio_or_none
-from .hdf5 import check_closed, check_dataset
+from .hdf5 import check_closed, check_dataset, read_part
 from .inspection import beginning, check_array, expect, reading
 from .raster import Georeference, Header, Stored
 
@@ -47,7 +47,7 @@ def open_prisma(path, band_axis):
         pieces = []
         with reading(path, _KIND), h5py.File(path, "r") as file:
             for detector in detectors:
-                piece = file[detector["name"]][part_rows, :, part_cols]
+                piece = read_part(file[detector["name"]], (part_rows, slice(None), part_cols), detector["name"])
                 pieces.append(piece[:, detector["bands"], :].transpose(0, 2, 1))
         return np.ascontiguousarray(np.concatenate(pieces, axis=2))
 

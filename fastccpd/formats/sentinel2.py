@@ -61,6 +61,9 @@ def _members(path):
         members = archive.namelist()
         if len(members) > _MOST_MEMBERS:
             raise ValueError(f"{len(members)} members")
+        outside = next((name for name in members if name.startswith("/") or ".." in name.split("/")), None)
+        if outside is not None:
+            raise ValueError(f"{outside[:60]!r} leads out of the archive")
         return members
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .axes import declared
 from .extras import needed
 from .gdal import georeference, opened
-from .inspection import check_array
+from .inspection import beginning, check_array
 from .raster import Header, Stored
 
 
@@ -89,6 +89,7 @@ def open_stack(path, bands, band_axis, known, source, notes):
 
 
 def _look(rasterio, path, band, notes):
+    beginning(band.path)  # a pipe, of which GDAL would wait for the end, is refused
     with opened(rasterio, band.path, band.driver, f"a band of {path.name}", band.opened_as) as image:
         if image.count != 1:
             raise ValueError(f"{image.count} bands, where one is needed")

@@ -14,6 +14,7 @@ from .xml_text import LARGEST, local, parse_file
 _KIND = "a virtual raster"
 _SOURCES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"\x00\x00\x00\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51")
 _MOST_FILES = 10_000
+_MOST_BANDS = 5_000
 
 # Elements that name files.
 _NAMES = ("SourceFilename", "SourceDataset")
@@ -52,6 +53,9 @@ def sources_of(path):
     root = parse_file(path)
     if local(root) != "VRTDataset" or root.get("subClass"):
         raise ValueError(f"{path}: is not a plain virtual raster, but {root.get('subClass') or local(root)}")
+    bands = sum(local(element) == "VRTRasterBand" for element in root)
+    if bands > _MOST_BANDS:
+        raise ValueError(f"{path}: has {bands} bands, too many for {_KIND}")
     for element in root.iter():
         name = local(element)
         if element.get("subClass"):

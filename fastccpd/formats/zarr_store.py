@@ -8,6 +8,7 @@ those are taken that change numbers: one of them, pickle, would run code.
 import os
 import stat
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -15,11 +16,14 @@ from .cf import Named, open_variables, variables_of
 from .extras import needed
 from .inspection import reading
 from .raster import REAL_DTYPES
+from .zarr_chunks import Chunks, name_of
 
 DTYPES = REAL_DTYPES
 
 _KIND = "a Zarr store"
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
+_METADATA = (*_MARKS, ".zattrs", ".zmetadata")
+_LARGEST_METADATA = 1 << 24
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
 _CODECS = frozenset(
     (
@@ -103,6 +107,7 @@ def _created(path, raster):
 def _named(path, array):
     metadata = array.metadata
     _check_codecs(metadata)
+    chunks = Chunks(Path(path, *array.path.split("/")), metadata)
     about = {key: value for key, value in dict(array.attrs).items() if key != _DIMENSIONS}
     dims = getattr(metadata, "dimension_names", None) or array.attrs.get(_DIMENSIONS)
     dims = (
@@ -115,6 +120,7 @@ def _named(path, array):
 
     def read(slices):
         with reading(path, _KIND):
+            chunks.check(slices)
             return np.asarray(array[slices])
 
     return Named(
@@ -141,6 +147,8 @@ def _check_closed(path):
                     waiting.append(entry.path)
                 elif not entry.is_file() and not entry.is_dir():
                     raise ValueError(f"{entry.name} is not a regular file")
+                elif entry.name in _METADATA and entry.stat().st_size > _LARGEST_METADATA:
+                    raise ValueError(f"{entry.name} has {entry.stat().st_size} bytes, too many for metadata")
 
 
 def _check_codecs(metadata):
@@ -152,7 +160,7 @@ def _check_codecs(metadata):
         if isinstance(item, list | tuple):
             waiting += item
         elif isinstance(item, dict):
-            name = str(item.get("name", item.get("id", ""))).removeprefix("numcodecs.").lower()
+            name = name_of(item)
             if name not in _CODECS:
                 raise ValueError(f"the codec {name[:40]!r} is not one of numbers")
             inner = item.get("configuration") or {}

@@ -5,13 +5,16 @@ noise → subspace → tv-maps → decomposition → choice. The first three are
 as maps, it is made when they are first asked for.
 """
 
+import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from numpy.random import Generator
 
-from ..estimation.decomposition import Choice, MapDecomposer, may_be_chosen, risk_bound
+from ..estimation.decomposition import Choice, MapDecomposer
+from ..estimation.risk_bounds import may_be_chosen, risk_bounds
+from ..estimation.watch import Stopped, Watch
 from ..model.checks import as_choice, set_fields
 from ..model.types import Callback
 from .method import Solution, register
@@ -59,15 +62,21 @@ class Auto(NNCCPDAuto):
         if self.show == "maps" or prepared.part:  # parts of one scene must show the same
             return self._maps_solution(prepared, start)
         fit, began = prepared.fit, time.perf_counter()
-        bound = risk_bound(prepared.problem, prepared.subspace, self.rank, fit)
-        halted = not fit.status.goes_on_to_next_start
+        halted, bounds = not fit.status.goes_on_to_next_start, {}
+        try:
+            if not halted:
+                watch = Watch("choice", callback, time_limit)
+                bounds = risk_bounds(prepared.problem, prepared.subspace, self.rank, fit, watch.pulse)
+        except Stopped as stopped:
+            halted, prepared = True, replace(prepared, fit=replace(fit, status=stopped.status))
+        bound = min(bounds.values(), default=math.nan)
         possible = not halted and may_be_chosen(prepared.problem, fit, bound)
         seconds = time.perf_counter() - began
         if not possible:
             reason = "the fit was ended early" if halted else "no decomposition of this rank can have a lower risk"
             choice = Choice("maps", reason, {"maps": fit.risk, "factors": None}, bound, seconds)
             return self._maps_solution(prepared, start, choice=choice)
-        found = self._decomposed(prepared, rng, callback, time_limit, bound, of_maps=False)
+        found = self._decomposed(prepared, rng, callback, time_limit, bounds, of_maps=False)
         risk = None if found is None else found.risk
         lower = risk is not None and risk < fit.risk
         shown, verb = ("factors", "has") if lower else ("maps", "does not have")

@@ -75,12 +75,12 @@ class NNCCPDAuto(Staged):
             return fitting
         return replace(fitting, closeness=closeness(prepared.problem, prepared.subspace, prepared.fit))
 
-    def _decomposed(self, prepared, rng, callback, time_limit, bound=None, of_maps=True):
+    def _decomposed(self, prepared, rng, callback, time_limit, bounds=None, of_maps=True):
         fitting = self.fitting()
         if not prepared.fit.status.goes_on_to_next_start:  # somebody, or the clock, has called a halt
             fitting, callback = replace(fitting, max_iter=0), None
         stages = prepared.problem, prepared.subspace, prepared.fit
-        how = {"rng": rng, "bound": bound, "callback": callback, "time_limit": time_limit, "of_maps": of_maps}
+        how = {"rng": rng, "bounds": bounds, "callback": callback, "time_limit": time_limit, "of_maps": of_maps}
         return decompose_scene(*stages, fitting, **how)
 
     def _factors_solution(self, prepared, found, **stages):

@@ -50,8 +50,11 @@ def maps_solution(prepared: Prepared, **further) -> Solution:
         nothing, trace = Maps(np.zeros((I, J, 1)), np.zeros((K, 1))), Trace()
         trace.append_cost(np.nan, 0, 0.0)
         return Solution(status=Status.NOT_FINITE, cost=np.nan, n_iter=0, trace=trace, maps=nothing, shown="maps")
-    cost = shown_cost(problem, fit.maps)
-    fit.trace.cost[-1] = cost  # of the image, which is never negative, as the maps without spectra cannot know
+    if fit.status.goes_on_to_next_start:
+        # Of the image, which is never negative, as the maps without spectra cannot know; after a halt, which is to be
+        # answered at once, that of the maps is near enough.
+        fit.trace.cost[-1] = shown_cost(problem, fit.maps)
+    cost = fit.trace.cost[-1]
     given = {
         "status": fit.status,
         "cost": cost,

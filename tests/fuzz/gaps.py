@@ -57,7 +57,7 @@ def main():
         calls(small, method, 1.0)  # compiles
         seen, ended = calls(large, method, given.seconds)
         times = [when for when, *_ in seen]
-        gaps = sorted(zip(np.diff(times), seen), reverse=True)[:3]
+        gaps = sorted(zip(np.diff(times), seen), reverse=True)[:6]
         longest = ", ".join(f"{gap:.2f} s ({stage} {n_iter})" for gap, (_, stage, n_iter) in gaps)
         print(f"{method}: first {times[0]:.2f} s; longest {longest}; to the end {ended - times[-1]:.2f} s", flush=True)
 

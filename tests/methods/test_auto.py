@@ -10,7 +10,7 @@ from scenery import rsnr, small_case
 from scipy.ndimage import gaussian_filter1d
 
 from fastccpd import Factors, Problem, Status, fuse
-from fastccpd.estimation import decomposition, noise_of, subspace_of
+from fastccpd.estimation import decomposition, noise_of, subspace_of, watch
 from fastccpd.estimation.decomposition import misfits, risk_bound
 from fastccpd.imaging import add_noise, degrade, preset, scenes
 from fastccpd.methods import _staged
@@ -296,3 +296,27 @@ def test_factors_have_no_uncertainty_of_maps():
     _, *images = small_case(rank=3, noise=0.05)
     assert fuse(*images, rank=30, show="factors").uncertainty is None
     assert fuse(*images, rank=30, show="maps").uncertainty is not None
+
+
+@pytest.mark.parametrize("method", ["auto", "nn-ccpd-auto"])
+def test_a_halt_between_maps_and_decomposition_is_answered_there(method, monkeypatch):
+    monkeypatch.setattr(watch, "_PULSE", 0.0)
+    _, *images = small_case(rank=3, noise=0.05)
+    stages = []
+
+    def callback(state):
+        if stages and state.stage != stages[-1]:
+            return True
+        stages.append(state.stage)
+        return False
+
+    result = fuse(*images, method=method, callback=callback)
+    assert set(stages) == {"tv-maps"}
+    assert result.status is Status.CALLBACK
+    assert np.isfinite(result.sri).all()
+    assert np.isfinite(result.cost)
+    if method == "auto":
+        assert result.shown == "maps"
+        assert result.stages["choice"].reason == "the fit was ended early"
+    else:
+        assert result.stages["decomposition"].n_iter == 0
