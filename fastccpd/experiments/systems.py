@@ -208,6 +208,7 @@ _ALL = {
             "eta": (1e-3, 0.01, 0.1, 1.0),
             "rho": (1e-4, 1e-3, 0.01, 0.1),
             "output": ("Z", "X"),
+            "parts": ("scene", "msi"),
         },
         tensor=False,
     ),
