@@ -100,7 +100,8 @@ def nnstf(problem, options, rng):
     T = patches(X)
     for n in range(labels.max() + 1):
         members = np.flatnonzero(labels == n)
-        groups.append((members, first_factors(T[members], seen[members], options.ranks, rng)))
+        alike = T[members].reshape(len(members), -1) if options.parts == "scene" else seen[members]
+        groups.append((members, first_factors(T[members], alike, options.ranks, rng)))
     for _ in range(10):
         for members, model in groups:
             sweep(T[members], model, options.rho, 20)
@@ -136,10 +137,10 @@ def unit(X):
     return X / norms, norms
 
 
-def first_factors(T, seen, ranks, rng):
+def first_factors(T, alike, ranks, rng):
     """[G, Q, U, V, W] that sweeps start from."""
     n, *size, K = T.shape
-    parts = kmeans(seen, min(ranks[3], n), rng)
+    parts = kmeans(alike, min(ranks[3], n), rng)
     U, V = (np.eye(p, r) + 0.1 * rng.random((p, r)) for p, r in zip(size, ranks))
     means = np.concatenate([T[parts == m].mean(axis=0).reshape(-1, K) for m in range(parts.max() + 1)])
     W = np.maximum(successive_projections(means, ranks[2]), 1e-6)

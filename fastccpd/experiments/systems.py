@@ -208,6 +208,7 @@ _ALL = {
             "eta": (1e-3, 0.01, 0.1, 1.0),
             "rho": (1e-4, 1e-3, 0.01, 0.1),
             "output": ("Z", "X"),
+            "parts": ("scene", "msi"),
         },
         tensor=False,
     ),
@@ -246,6 +247,15 @@ _ALL = {
         tensor=False,
     ),
     "gsa": System("GSA", "gsa", {}, knobs={"ridge": (0.0, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)}, tensor=False),
+    # Blind: not of the paper, at its rank for coupled Tucker, and as many spectra as the MSI can tell apart.
+    "b-scott": System(
+        "Blind C-Tucker",
+        "b-scott",
+        {"rank": (12, 12, 6)},
+        tuple((None, None, bands) for bands in (1, 2, 3, 4, 6)),
+        {"rank": tuple((r, r, None) for r in (3, 4, 6, 8, 12)), "blocks": ((1, 1), (2, 2), (4, 4))},
+        tensor=False,
+    ),
     "nn-ccpd-auto": System("NN-C-CPD-auto", "nn-ccpd-auto", {"rank": "auto"}),
     "tv-maps": System("TV maps", "tv-maps", {}, tensor=False),
     "auto": System("auto", "auto", {"rank": 30}),

@@ -25,8 +25,7 @@ def kmeans(points: Array, count: int, rng: np.random.Generator, pulse=lambda: No
     (N,) array of int
     """
     points = np.ascontiguousarray(points, dtype=np.float64)
-    rows = points.view(f"V{points.shape[1] * points.itemsize}").ravel()
-    count = min(count, len(np.unique(rows)))
+    count = min(count, len({hash(point.tobytes()) for point in points}))
     labels = np.zeros(len(points), int)
     if count == 1:
         return labels

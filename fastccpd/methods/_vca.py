@@ -30,6 +30,11 @@ THRESHOLDS = {
 }
 
 
+# What is a smaller part of the power than this is rounding, and so is a difference of two logarithms of volumes.
+_ROUNDING = 1e-12
+_SAME_VOLUME = 1e-6
+
+
 def vertices(pixels, count, *, threshold=None, runs=20, rng=None):
     """`count` extreme pixels of a (pixels, bands) matrix, projected on their subspace, as the columns of a matrix.
 
@@ -41,7 +46,8 @@ def vertices(pixels, count, *, threshold=None, runs=20, rng=None):
     threshold : {None, "nascimento", "toolbox"}
         Above which SNR the projective form is taken. None: the affine form in any case.
     runs : int
-        How often vertices are looked for; those that span the largest volume are kept.
+        How often vertices are looked for; the first that span the largest volume are kept. Runs often find the same
+        ones in another order: rounding, and with it the unit of the data, is not to choose among those.
     rng : Generator, optional
         Where the directions come from; by default a generator of its own, the same each time.
 
@@ -64,21 +70,21 @@ def vertices(pixels, count, *, threshold=None, runs=20, rng=None):
             taken, _ = np.linalg.qr(projected[found].T)
         E = candidates(found)
         volume = np.linalg.slogdet(E.T @ E)[1]
-        if not best.size or volume > largest:
+        if not best.size or volume > largest + _SAME_VOLUME:
             best, largest = E, volume
     return best
 
 
 def _is_clean(pixels, count, threshold):
-    """Whether the SNR of the pixels is above a threshold."""
+    """Whether the SNR of the pixels is above a threshold; with as many vertices as bands there is none to tell."""
     N, K = pixels.shape
     mean = pixels.mean(axis=0)
     _, strengths = leading_vectors((pixels - mean).T, count)
     whole = np.vdot(pixels, pixels) / N
     inside = np.vdot(strengths, strengths) / N + mean @ mean
     signal, noise = inside - count / K * whole, whole - inside
-    if signal <= 0.0 or noise <= 0.0:
-        return signal > 0.0
+    if min(signal, noise) <= _ROUNDING * whole:
+        return signal > _ROUNDING * whole
     snr = 10.0 * math.log10(signal / noise)
     return (abs(snr) if threshold == "toolbox" else snr) > THRESHOLDS[threshold](count)
 

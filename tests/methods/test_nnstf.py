@@ -3,11 +3,11 @@
 import asv_folder
 import numpy as np
 import pytest
+from rival_scenes import rivals_scene
 from scenery import (
     assert_memory_estimate_is_close,
     band_means,
     grid,
-    noisy_salinas,
     observe,
     rsnr,
     sine_problem,
@@ -115,10 +115,11 @@ def test_pixels_give_what_their_patches_give(rows, monkeypatch):
     assert Patches.count((11, 9, 5), 4, 3) == len(patches)
 
 
-def test_the_image_is_that_of_the_plain_twin():
+@pytest.mark.parametrize("parts", ["scene", "msi"])
+def test_the_image_is_that_of_the_plain_twin(parts):
     _, hsi, msi, degradation = small_case((20, 24, 12), bands=3, noise=0.05)
     problem = Problem(hsi, msi, degradation)
-    options = NNSTF(scale=2.0, clusters=3, ranks=(4, 5, 3, 6), max_iter=3, patch=7, step=3)
+    options = NNSTF(scale=2.0, clusters=3, ranks=(4, 5, 3, 6), max_iter=3, patch=7, step=3, parts=parts)
     expected = twins.nnstf(problem, options, np.random.default_rng(4))
     image = options.solve(problem, rng=np.random.default_rng(4)).image
     assert rsnr(image, expected) > 140.0
@@ -188,6 +189,7 @@ def test_it_is_registered_with_its_defaults_and_says_that_it_is_inferred():
         "rho": 1e-3,
         "max_iter": 30,
         "output": "Z",
+        "parts": "scene",
         "scale": None,
     }
 
@@ -212,6 +214,7 @@ def test_any_operators_and_sizes_are_taken():
         ({"eta": 0.0}, r"^eta: got 0.0"),
         ({"rho": -1.0}, r"^rho: got -1.0"),
         ({"output": "Y"}, r"^output: got 'Y'; 'Z' or 'X'"),
+        ({"parts": "hsi"}, r"^parts: got 'hsi'; 'scene' or 'msi'"),
         ({"max_iter": -1}, r"^max_iter: got -1"),
         ({"scale": 0.0}, r"^scale: got 0.0"),
     ],
@@ -230,12 +233,17 @@ def test_memory_estimate_is_close(dtype, clusters):
 
 
 @pytest.mark.scenes
-def test_figures_on_noisy_salinas(data_folder):
-    """Of all 30 rounds, from one draw: 16.52 dB, and 19.27 with one cluster."""
-    cube, problem, _ = next(iter(noisy_salinas(data_folder)))
-    found = [
-        metrics.rsnr(NNSTF(clusters=clusters).solve(problem, rng=np.random.default_rng(0)).image, cube)
-        for clusters in (None, 1)
-    ]
-    assert found[0] == pytest.approx(16.52, abs=0.8)
-    assert found[1] > 19.27 - 0.8
+@pytest.mark.parametrize(
+    ("options", "snr", "figures"),
+    [
+        ({}, 20.0, (24.58, 1.938)),
+        ({}, 5.0, (16.52, 5.394)),
+        ({"clusters": 1}, 5.0, (19.27, 3.932)),
+        ({"output": "X"}, None, (27.67, None)),
+    ],
+)
+def test_figures_of_salinas(data_folder, options, snr, figures):
+    cube, problem = rivals_scene(data_folder, "salinas-a", snr)
+    image = NNSTF(**options).solve(problem, rng=np.random.default_rng(0)).image
+    assert metrics.rsnr(image, cube) == pytest.approx(figures[0], abs=0.8)
+    assert figures[1] is None or metrics.sam(image, cube) == pytest.approx(figures[1], rel=0.1)

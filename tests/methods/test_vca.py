@@ -77,3 +77,14 @@ def test_dark_and_flat_pixels_have_vertices(threshold):
     np.testing.assert_allclose(vertices(np.full((20, 5), 0.3), 3, threshold=threshold), 0.3)
     _, pixels = mixtures()
     assert np.isfinite(vertices(np.vstack([pixels, np.zeros((3, 12))]), 4, threshold=threshold)).all()
+
+
+@pytest.mark.parametrize("threshold", [None, *THRESHOLDS])
+def test_the_unit_of_the_data_does_not_choose_other_vertices(threshold):
+    """Neither where runs find the same ones in another order, nor where there are as many as bands."""
+    _, pixels = mixtures(bands=8)
+    pixels = pixels + 0.003 * np.random.default_rng(0).standard_normal(pixels.shape)
+    for count in (4, 6, 8):
+        found = vertices(pixels, count, threshold=threshold)
+        for unit in (3e4, 1e-3, 7.0):
+            np.testing.assert_allclose(vertices(unit * pixels, count, threshold=threshold) / unit, found, rtol=1e-6)
