@@ -1,10 +1,15 @@
 """`fastccpd info [FILE ...]`: what is in the files, how they lie to each other, and what there is to work with."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from .. import formats, machine, methods
 from ..api import memory_needed
 from ..estimation import estimate_noise
 from ..estimation.fit import snr_db
 from ..estimation.shift import directions
+from ..formats.raster import gone
 from ..imaging import SENSORS
 from ..model.shapes import size_name
 from ..rasters import gaps, open_pair, placement
@@ -74,9 +79,19 @@ def _described(image, scan):
         "notes": source["notes"],
     }
     if scan:
-        mask = image.missing()
-        known |= {"sha256": source["sha256"], "missing": int(mask.sum()), "snr_db": _snr(image, mask)}
+        empty = _empty_bands(image)
+        marked = np.zeros_like(empty) if image.bad_bands is None else image.bad_bands
+        # Bands without data are counted as such; of nothing but them, the pixels are.
+        used = replace(image, bad_bands=marked if (marked | empty).all() else marked | empty)
+        mask = used.missing()
+        known |= {"sha256": source["sha256"], "missing": int(mask.sum()), "empty_bands": int(empty.sum())}
+        known["snr_db"] = _snr(used, mask)
     return known
+
+
+def _empty_bands(image):
+    """The bands that hold no data at any pixel."""
+    return np.array([gone(image.cube[:, :, band], image.nodata).all() for band in range(image.shape[2])])
 
 
 def _snr(image, missing):
@@ -196,7 +211,9 @@ def _print_file(file):
     if file["bad_bands"]:
         pairs.append(("bad bands", str(file["bad_bands"])))
     if "missing" in file:
-        pairs.append(("without data", f"{file['missing']} of {file['shape'][0] * file['shape'][1]} pixels"))
+        counted = f"{file['missing']} of {file['shape'][0] * file['shape'][1]} pixels"
+        counted += f", and {file['empty_bands']} of {file['shape'][2]} bands" if file["empty_bands"] else ""
+        pairs.append(("without data", counted))
         pairs.append(("estimated SNR", "not known" if file["snr_db"] is None else snr_name(file["snr_db"])))
     else:
         pairs.append(("estimated SNR", "--scan tells it"))

@@ -30,7 +30,7 @@ def declared(path, axis, by, band_axis):
         raise ValueError(
             f"band_axis: got {band_axis}, but {path} declares {_axes(axis)} by its {by}; leave band_axis out"
         )
-    return f"stored as {_axes(axis)}, as its {by} declares"
+    return f"stored as {_axes(axis)}, as declared by its {by}"
 
 
 def _axes(axis):

@@ -18,7 +18,7 @@ from .extras import needed
 from .inspection import beginning, check_array, check_length, check_text, expect, reading
 from .map_info import esri_text, floats_of, georeference_of, map_info_of
 from .raster import REAL_DTYPES, Header, Stored
-from .units import in_nanometres
+from .units import centres_in, in_nanometres, plain_names
 
 HEADER = ".hdr"
 DATA_SUFFIXES = (".img", ".dat", ".bsq", ".bil", ".bip", ".raw")
@@ -200,7 +200,8 @@ def _described(header, data, text, bands):
     known["scale"], known["offset"] = _scaling(header, text, bands)
     names = text.get("band names")
     if isinstance(names, list) and len(names) == bands:
-        known["names"] = names
+        known["names"] = plain_names(names)
+        known["wavelengths"] = centres_in(names) if wavelengths is None else wavelengths
     tags = {name.upper().replace(" ", "_"): value for name, value in text.items() if name.startswith(_TAG)}
     known["tags"] = {name: unquote(value) for name, value in tags.items() if isinstance(value, str)}
     return known, notes

@@ -9,7 +9,6 @@ A driver is always named: some of GDAL's formats lead to further files, or to th
 """
 
 import logging
-import re
 import warnings
 from contextlib import contextmanager
 
@@ -18,17 +17,13 @@ import numpy as np
 from .inspection import reading
 from .raster import Georeference
 from .silence import NO_FAILED_LOGS
-from .units import UNITS, in_nanometres
+from .units import centres_in, in_nanometres, plain_names
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 TILE = 256
 
 # A block of this many bands is gathered at a time: with one, every cache line of the cube would be fetched once a band.
 _BANDS_AT_ONCE = 16
-
-_CENTRE = re.compile(
-    rf"[(\[]?\s*(\d+(?:\.\d*)?)\s*({'|'.join(map(re.escape, sorted(UNITS, key=len, reverse=True)))})\s*[)\]]?$", re.I
-)
 
 
 @contextmanager
@@ -97,7 +92,7 @@ def described(rasterio, image):
     known = {"nodata": image.nodata, "georeference": georeference(image, notes)}
     tags = [{name.lower(): value for name, value in image.tags(band).items()} for band in image.indexes]
     known["wavelengths"], known["fwhm"] = _wavelengths(image, tags, notes)
-    known["names"] = _names(image.descriptions)
+    known["names"] = plain_names(image.descriptions)
     bbl = _every(tags, "bbl", notes)
     known["bad_bands"] = None if bbl is None else bbl == 0.0
     known["scale"], known["offset"] = _scaling(image, notes)
@@ -135,18 +130,12 @@ def _wavelengths(image, tags, notes):
     if unit is None and any("CENTRAL_WAVELENGTH_UM" in tag for tag in domain):
         tags, names, unit = domain, ("CENTRAL_WAVELENGTH_UM", "FWHM_UM"), "um"
     elif not any("wavelength" in tag for tag in tags):
-        found = [_CENTRE.search(text or "") for text in image.descriptions]
-        if found and all(found) and len({match[2].lower() for match in found}) == 1:
-            return in_nanometres([float(match[1]) for match in found], None, found[0][2])[:2]
+        centres = centres_in(image.descriptions)
+        if centres is not None:
+            return centres, None
     wavelengths, fwhm, more = in_nanometres(*(_every(tags, name, notes) for name in names), unit)
     notes += more
     return wavelengths, fwhm
-
-
-def _names(descriptions):
-    """What the bands are called, without the wavelengths that may follow; None where some have no name."""
-    names = [_CENTRE.sub("", text or "").strip(" ,;:-") for text in descriptions]
-    return names if all(names) else None
 
 
 def _every(tags, name, notes):

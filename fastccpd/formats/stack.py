@@ -80,7 +80,7 @@ def open_stack(path, bands, band_axis, known, source, notes):
     about = {
         "stored_shape": (len(bands), *shape),
         "band_axis": 0,
-        "layout": declared(path, 0, "files, one for each band,", band_axis),
+        "layout": declared(path, 0, "files, one for each band", band_axis),
         "notes": tuple(notes),
     }
     known = {"georeference": finest["georeference"], "names": [band.name for band in bands]} | known

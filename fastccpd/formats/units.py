@@ -1,4 +1,6 @@
-"""Wavelengths in nanometres, whatever a file has them in."""
+"""Wavelengths in nanometres, whatever a file has them in: numbers with a unit, or bands' names that end in one."""
+
+import re
 
 import numpy as np
 
@@ -18,6 +20,25 @@ _UNSAID = (None, "", "unknown")
 
 # No imaging spectrometer sees below 100 nm, and none beyond 100 µm.
 LARGEST_IN_MICROMETRES = 100.0
+
+# "0.42 Micrometers" at the end of a name, in brackets or not.
+_CENTRE = re.compile(
+    rf"[(\[]?\s*(\d+(?:\.\d*)?)\s*({'|'.join(map(re.escape, sorted(UNITS, key=len, reverse=True)))})\s*[)\]]?$", re.I
+)
+
+
+def centres_in(names):
+    """Centres in nm that all bands' names end in, as "band 1 (0.42 Micrometers)" does; None where some do not."""
+    found = [_CENTRE.search(name or "") for name in names]
+    if not found or not all(found) or len({match[2].lower() for match in found}) > 1:
+        return None
+    return in_nanometres([float(match[1]) for match in found], None, found[0][2])[0]
+
+
+def plain_names(names):
+    """What bands are called, without the wavelengths that may follow; None where some have no name."""
+    plain = [_CENTRE.sub("", name or "").strip(" ,;:-") for name in names]
+    return plain if all(plain) else None
 
 
 def in_nanometres(wavelengths, fwhm, unit):

@@ -100,13 +100,16 @@ class OpenPair:
         everything = slice(None), slice(None)
         images, masks = [], []
         for image in (self.hsi, self.msi):
-            complete = image.with_bands(np.ones_like(image.bands))
             header = image.header
-            check_memory(header.source["path"], [complete], None)
+            check_memory(header.source["path"], [image.with_bands(np.ones_like(image.bands))], None)
             described = {name: getattr(header, name) for name in ("wavelengths", "fwhm", "names")}
             nodata = header.nodata if image.dtype == header.dtype else None
             source = header.source | formats.hashes_of(header)
-            cube = complete.read(*everything)
+            cube = image.read(*everything)
+            if not image.bands.all():
+                # Zeros for bands that are left out: read with the others, their gaps would be those of every band.
+                used, cube = cube, np.zeros((*cube.shape[:2], len(image.bands)), cube.dtype)
+                cube[:, :, image.bands] = used
             images.append(
                 formats.Raster(
                     cube,

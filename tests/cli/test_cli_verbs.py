@@ -332,6 +332,16 @@ class TestInfo:
         assert file["nodata"] == -5.0
         assert file["sha256"] == rasters.sha256(tmp_path / "h.img")
 
+    def test_a_scan_counts_bands_without_data_apart_from_pixels(self, tmp_path, capsys):
+        _, hsi, _ = pair(snr=20.0)
+        hsi.cube[1, 2, 3] = hsi.cube[:, :, 5:7] = -5.0
+        rasters.write(tmp_path / "h.hdr", replace(hsi, nodata=-5.0))
+        (file,) = told(capsys, "info", tmp_path / "h.hdr", "--scan")["files"]
+        assert (file["missing"], file["empty_bands"]) == (1, 2)
+        assert file["snr_db"] == pytest.approx(20.0, abs=1.0)
+        assert run("info", tmp_path / "h.hdr", "--scan") == 0
+        assert f"without data   1 of 30 pixels, and 2 of {SHAPE[2]} bands" in capsys.readouterr().out
+
     def test_a_scan_estimates_the_noise_of_good_bands_and_pixels_with_data(self, tmp_path, capsys):
         _, hsi, msi = pair(snr=20.0)
         hsi.cube[1, 2, 3] = -5.0

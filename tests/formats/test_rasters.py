@@ -396,6 +396,15 @@ def test_wavelengths_of_envi_become_nanometres(unit, factor, tmp_path):
     assert found.source["notes"] == ()
 
 
+def test_wavelengths_in_the_names_of_envi_s_bands_are_read(tmp_path):
+    centres = np.linspace(450.5, 2400.5, BANDS)
+    names = ", ".join(f"band {n} ({centre / 1e3:.4f} Micrometers)" for n, centre in enumerate(centres, 1))
+    write_envi(tmp_path / "scene.img", values(), band_names=f"{{{names}}}")
+    found = rasters.read(tmp_path / "scene.img")
+    np.testing.assert_allclose(found.wavelengths, np.round(centres, 1), atol=0.051)
+    assert found.names == tuple(f"band {n}" for n in range(1, BANDS + 1))
+
+
 @pytest.mark.parametrize("unit", [None, "Unknown"])
 @pytest.mark.parametrize(("scale", "taken"), [(1e-3, "micrometres"), (1.0, "nanometres")])
 def test_wavelengths_without_a_unit_are_taken_by_their_size_and_that_is_said(unit, scale, taken, tmp_path):

@@ -73,6 +73,17 @@ def test_gaps_of_a_warped_image_stay_gaps_and_do_not_bleed(tmp_path):
     np.testing.assert_allclose(found[has], expected[has], atol=0.03)
 
 
+def test_a_band_without_data_does_not_empty_a_warped_image(tmp_path):
+    hsi, msi = hsi_of(nodata=-1.0), msi_of(grid(10.0, down=-54.0, right=-54.0), nodata=-1.0)
+    hsi.cube[:, :, 3] = msi.cube[:, :, 1] = -1.0
+    pair, _ = opened(tmp_path, hsi, msi)
+    loaded = pair.load()
+    assert pair.msi.taken.warped
+    assert not loaded.missing.any()
+    found = loaded.msi.cube[:, :, loaded.good_msi]
+    np.testing.assert_allclose(found, ground(*centres(grid(10.0), (27, 24)), 3)[:, :, ::2], atol=1e-3)
+
+
 def test_dead_and_constant_bands_are_left_out_by_number_and_wavelength(tmp_path):
     hsi = hsi_of(nodata=-1.0)
     hsi.cube[:, :, 3:5] = -1.0
