@@ -38,7 +38,7 @@ from ..model.checks import as_count, as_number, set_fields
 from ..model.problem import Problem
 from ..model.types import Array, Callback
 from ._iteration import run_watched
-from ._patches import Patches, starts
+from ._patches import Patches, fewer_clusters, starts
 from ._separable import SeparableBlur
 from ._spectral import as_scale, half_square, leading_vectors, robust_maximum
 from ._upsampling import upsampling
@@ -118,6 +118,9 @@ class LTMR(Method):
         if self.step > self.patch:
             raise ValueError(f"step: got {self.step}; at most {self.patch} is needed, for patches must cover the scene")
         set_fields(self, scale=as_scale(self.scale))
+
+    def for_part(self, share: float) -> "LTMR":
+        return fewer_clusters(self, share)
 
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None

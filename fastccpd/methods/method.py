@@ -120,6 +120,21 @@ class Method:
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 
+    def for_part(self, share: float) -> "Method":
+        """The method for a part of a scene: options that count what the whole scene has count what the part has.
+
+        Parameters
+        ----------
+        share : float
+            Of the scene's pixels, those of the part.
+
+        Returns
+        -------
+        Method
+            By default the method itself.
+        """
+        return self
+
     def prepare(self, problem: Any, *, callback: Callback | None = None, time_limit: float | None = None) -> Any:
         """What every start begins with, made once: by default the problem itself."""
         return problem

@@ -4,7 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +162,8 @@ def fuse_tiles(
 
             def task(place):
                 piece = _piece_of(plan, place, sources, degradation, dtype)
-                return lambda: Fuse(piece.read(), request, shared, judged, (rng, *place), str(state.tile_path(place)))
+                mine = replace(request, method=request.method.for_part(piece.share_of(plan.shape)))
+                return lambda: Fuse(piece.read(), mine, shared, judged, (rng, *place), str(state.tile_path(place)))
 
             meter = _Meter(plan, len(statuses))
             tell(meter.progress())
