@@ -117,6 +117,9 @@ class Method:
     memory_is_for: ClassVar[str] = "the rendered result"
     # Whether a part of a scene is fused with what was found from the whole: `prepare` takes it as `shared`.
     shares: ClassVar[bool] = False
+    # Whether a part of a scene is fused in the subspace of the whole: `prepare` takes the second moments of the HSI's
+    # bands, summed over all of it, as `shared`.
+    shares_bands: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 
