@@ -5,22 +5,30 @@ import os
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from .. import machine
 from ..formats import files_written
 from ..model.files import check_apart, check_free, lock, write_whole
 from ..rasters import Preparation
 from ..rasters.targets import files_read
+from ..tiles import memory_limit
 from ..tiles.crews import crew_of, done_in_any_order
+from ..tiles.memory import PROCESS
 from ..workers import worker_count
 from .batch_page import page_of
-from .batch_task import FusePair, key_of
+from .batch_task import TOO_LARGE, FusePair, key_of
+from .batch_tiles import FuseInTiles
 from .manifest import rows_of
 from .options import add_fusion_options, add_operator_options, add_output, add_output_options, method_settings
 from .output import print_error, print_line, print_table
-from .progress import rows_progress
+from .progress import rows_progress, tiles_progress
+from .tiles import add_size_options, interrupted_by_terminate
 
 SOME_FAILED, NOT_CONVERGED = 6, 4
 
 _GOOD = ("done", "not converged")
+
+# Bytes of a process that fuses anything at all.
+_LEAST = PROCESS + (64 << 20)
 
 # What every line of result has.
 _TEXTS = ("key", "name", "output", "status", "verdict")
@@ -32,7 +40,8 @@ def add(commands):
         help="fuse many pairs, one on each core",
         description="Fuse the pairs of MANIFEST, a CSV file with a head line or JSON-lines: columns hsi and msi, and "
         "whatever of name, output, truth and the options of fuse differs from the defaults given here. One line of "
-        "JSON for each pair goes to the results file, and to stdout with --json. Exit code 6: some pairs failed.",
+        "JSON for each pair goes to the results file, and to stdout with --json. Pairs that do not fit into memory are "
+        "fused in tiles, one after the other. Exit code 6: some pairs failed.",
     )
     verb.add_argument("manifest", metavar="MANIFEST", help="a .csv or .jsonl file, or a folder with --pattern")
     template = "the files to write, as in 'out/{name}.tif'; {name}, {number}, {method} and {hsi} are known"
@@ -46,7 +55,12 @@ def add(commands):
     verb.add_argument("--results", metavar="FILE", help="a line of JSON for each pair (results.jsonl by the output)")
     verb.add_argument("--page", metavar="FILE.html", help="also write a page that sums it up, with thumbnails")
     verb.add_argument("--jobs", type=int, metavar="N", help="pairs at once, each on one thread (default: one a core)")
-    verb.add_argument("--resume", action="store_true", help="leave out pairs that the results file has as done")
+    add_size_options(verb)
+    verb.add_argument(
+        "--resume",
+        action="store_true",
+        help="leave out pairs that the results file has as done, and go on with tiles that are there",
+    )
     verb.add_argument("--scheduler", metavar="ADDRESS", help="of a dask cluster that sees the same files")
     add_operator_options(verb, default_ratio="what georeferencing or sizes say")
     add_fusion_options(verb)
@@ -56,18 +70,19 @@ def add(commands):
 
 def run(options):
     defaults = method_settings(options) | {"method": options.method, "rng": options.seed}
-    for name in ("psf", "srf", "bands", "ratio", "dtype", "time_limit"):
+    for name in ("psf", "srf", "bands", "ratio", "dtype", "time_limit", "tile"):
         if getattr(options, name) is not None:
             defaults[name] = getattr(options, name)
     rows = rows_of(options.manifest, options.pattern, options.output, defaults)
     jobs = worker_count(options.jobs)
+    memory_limit(options.memory)
     results = Path(options.results or _beside(options.output))
     _check_apart(rows, options, results)
     _check_results(results, options)  # which makes the folder of the outputs, where a page may lie too
     if options.page:
         check_free([options.page], options.force or options.resume)
     try:
-        with _held(results):
+        with _held(results), interrupted_by_terminate():
             before = _earlier(results, rows) if options.resume else {}
             lines = _fused(rows, before, results, jobs, options)
     except KeyboardInterrupt:
@@ -168,30 +183,79 @@ def _fused(rows, before, results, jobs, options):
     keys = {row.number: key_of(row) for row in rows}
     lines = {row.number: before[keys[row.number]] for row in rows if keys[row.number] in before}
     todo = [row for row in rows if row.number not in lines]
-    overwrite = options.force or options.resume
-    tasks = ((row.number, lambda row=row: FusePair(row, overwrite, bool(options.page))) for row in todo)
     options.messages.release()
-    nothing = nullcontext(lambda *_: None)
-    with (
-        crew_of(min(jobs, max(1, len(todo))), options.scheduler) if todo else nullcontext() as crew,
-        rows_progress("batch", options.quiet) if todo else nothing as show,
-        open(results, "a" if options.resume else "w", encoding="utf-8") as file,
-    ):
+    with open(results, "a" if options.resume else "w", encoding="utf-8") as file:
         lock(file)  # of a resumed batch it is another file than before
-        by_number = {row.number: row for row in todo}
 
-        def lost(number, error):
-            return FusePair(by_number[number]).failed(error)
-
-        for number, line in done_in_any_order(crew, tasks, 2 * crew.count, lost) if todo else ():
+        def keep(line):
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())
-            lines[number] = line
+            lines[line["number"]] = line
             if options.json:
                 print_line(json.dumps({name: value for name, value in line.items() if name != "thumbnail"}))
-            show(len(lines), len(rows))
+
+        large = {row.number: "" for row in todo if "tile" in row.options}
+        whole = [row for row in todo if row.number not in large]
+        with rows_progress("batch", options.quiet) if whole else nullcontext(lambda *_: None) as show:
+            for line in _fused_whole(whole, jobs, options, large):
+                keep(line)
+                show(len(lines), len(rows))
+        for row in todo:
+            if row.number in large:
+                keep(_fused_in_tiles(row, large[row.number], jobs, options))
     return [lines[row.number] for row in rows]
+
+
+def _fused_whole(rows, jobs, options, large):
+    """Yield the lines of the pairs that fit into memory; the others, and why, go into `large`.
+
+    So many pairs at once share the memory. Those for which a share is too small come again, half as many at once.
+    """
+    limit = machine.available_memory() if options.memory is None else memory_limit(options.memory)
+    if limit is not None and options.scheduler is None:
+        jobs = min(jobs, max(1, (limit - PROCESS) // _LEAST))
+    while rows:
+        jobs, again = min(jobs, len(rows)), {}
+        with crew_of(jobs, options.scheduler) as crew:
+            share = None if limit is None else (limit - PROCESS) // jobs
+            share = share if options.scheduler is None else crew.memory
+            how = {"overwrite": options.force or options.resume, "pictures": bool(options.page), "memory": share}
+            tasks = {row.number: FusePair(row, **how) for row in rows}
+            coming = ((number, lambda task=task: task) for number, task in tasks.items())
+
+            def lost(number, error, tasks=tasks):
+                return tasks[number].failed(error)
+
+            for number, line in done_in_any_order(crew, coming, 2 * crew.count, lost):
+                if line["status"] == TOO_LARGE:
+                    again[number] = line["verdict"]
+                else:
+                    yield line
+        if options.scheduler is not None or jobs == 1:
+            large |= again
+            return
+        rows, jobs = [row for row in rows if row.number in again], jobs // 2
+
+
+def _fused_in_tiles(row, why, jobs, options):
+    """The line of a pair that is fused in tiles, by all workers."""
+    with tiles_progress(row.name, options.quiet) as (show, writing):
+        task = FuseInTiles(
+            row,
+            options.force or options.resume,
+            bool(options.page),
+            resume=options.resume,
+            memory=options.memory,
+            workers=jobs,
+            scheduler=options.scheduler,
+            progress=show,
+            writing=writing,
+        )
+        line = task()
+    if why and line["status"] == "failed":
+        line["verdict"] = f"{why}; in tiles: {line['verdict']}"
+    return line
 
 
 def _print_summary(lines, results):

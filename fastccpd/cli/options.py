@@ -107,7 +107,7 @@ def _add_stopping_options(verb):
         "--option",
         action="append",
         default=[],
-        type=_option,
+        type=option_of,
         metavar="NAME=VALUE",
         help="any other option of the method, as JSON or text; may be repeated (see fastccpd methods NAME)",
     )
@@ -160,7 +160,8 @@ def _rank(text):
     return ranks[0] if len(ranks) == 1 else ranks
 
 
-def _option(text):
+def option_of(text):
+    """The name and the value of NAME=VALUE."""
     name, mark, value = text.partition("=")
     if not (mark and name):
         raise argparse.ArgumentTypeError(f"got {text!r}; NAME=VALUE is needed")

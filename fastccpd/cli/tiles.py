@@ -10,7 +10,7 @@ from dataclasses import asdict
 from .. import methods
 from ..model.shapes import size_name
 from ..rasters.preparation import open_pair
-from ..rasters.remarks import Remarks
+from ..rasters.remarks import Remarks, Unheard
 from ..rasters.tiling import folder_of, fuse_files_in_tiles, needs_tiles
 from ..rasters.writing import Output
 from .fused import check_report, write_report_of_tiles
@@ -25,18 +25,23 @@ _UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 def add_tile_options(verb):
     """--tile, --memory, --workers, --resume and --scheduler."""
     group = verb.add_argument_group("scenes that do not fit into memory are fused in tiles, and others if asked to")
-    group.add_argument(
-        "--tile", type=int, metavar="N", help="side of a tile in MSI pixels (512, less for little memory)"
-    )
-    group.add_argument(
-        "--memory", type=bytes_of, metavar="M", help="for all processes together, as in 4G (half of what is available)"
-    )
+    add_size_options(group)
     group.add_argument("--workers", type=int, metavar="N", help="processes of one thread each (one for each core)")
     group.add_argument(
         "--resume", action="store_true", help="go on with the tiles of a run that was ended, in OUT.tiles"
     )
     group.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a dask cluster that sees the same files, to work on instead"
+    )
+
+
+def add_size_options(verb):
+    """--tile and --memory."""
+    verb.add_argument(
+        "--tile", type=int, metavar="N", help="side of a tile in MSI pixels (512, less for little memory)"
+    )
+    verb.add_argument(
+        "--memory", type=bytes_of, metavar="M", help="for all processes together, as in 4G (half of what is available)"
     )
 
 
@@ -55,20 +60,10 @@ def fits_whole(options, settings):
 
 def _fits(options, method, scan):
     try:
-        pair = open_pair(options.hsi, options.msi, preparation_of(options), Remarks(_Nobody()), scan=scan)
+        pair = open_pair(options.hsi, options.msi, preparation_of(options), Remarks(Unheard()), scan=scan)
     except (ValueError, TypeError, OSError, ImportError):
         return True
     return not needs_tiles(pair, method, options.dtype)
-
-
-class _Nobody:
-    """Drops notes and warnings: they come again when the files are opened to be fused."""
-
-    def note(self, text):
-        pass
-
-    def warn(self, text):
-        pass
 
 
 def run_in_tiles(options, settings):
@@ -83,7 +78,7 @@ def run_in_tiles(options, settings):
     seen = []
     form = Output(dtype=options.output_dtype or options.dtype or "float32", scale=options.output_scale, cog=options.cog)
     try:
-        with naming_force(), _interrupted_by_terminate(), tiles_progress(options.method, options.quiet) as shown:
+        with naming_force(), interrupted_by_terminate(), tiles_progress(options.method, options.quiet) as shown:
             show, writing = shown
 
             def progress(entry):
@@ -127,7 +122,7 @@ def run_in_tiles(options, settings):
 
 
 @contextmanager
-def _interrupted_by_terminate():
+def interrupted_by_terminate():
     """SIGTERM is a Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
 """An estimate and its reference, as metrics look at them: in blocks of float64, so that no image is copied whole."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -100,6 +100,38 @@ class Comparison:
             total += y.sum(axis=0)
         pixels = self.shape[0] * self.shape[1]
         return Sums(squared, energy, total / pixels, pixels)
+
+
+class ComparisonOfParts(Comparison):
+    """Two images that are read part by part, once for each look at them: for metrics that need no neighbours.
+
+    Parameters
+    ----------
+    parts : callable() -> iterator of (estimate, reference)
+        Gives all pixels, some at a time, each part (pixels, bands).
+    ratio : float, optional
+        As of `Comparison`.
+    """
+
+    exponent = 0
+
+    def __init__(self, parts: Callable[[], Iterable[tuple[NDArray, NDArray]]], ratio: float | None = None):
+        self._parts, self.ratio = parts, None if ratio is None else as_number(ratio, "ratio", above=True)
+        sizes = [reference.shape for _, reference in parts()]
+        self._shape = sum(pixels for pixels, _ in sizes), 1, sizes[0][1]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(pixels, 1, bands)."""
+        return self._shape
+
+    def rows(self) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
+        """The parts as (pixels, x, y), x and y (pixels, bands) in float64."""
+        first = 0
+        for part in self._parts():
+            x, y = (np.ascontiguousarray(image, dtype=np.float64) for image in part)
+            yield slice(first, first + len(x)), x, y
+            first += len(x)
 
 
 def largest_magnitude(image: NDArray) -> float:

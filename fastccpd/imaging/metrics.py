@@ -18,7 +18,7 @@ A new metric is one entry of `METRICS`: `score`, tables of the command line, rep
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..model.checks import as_count
 from . import formulas
 from .columns import SECONDS, Column, Metric
-from .comparison import Comparison
+from .comparison import Comparison, ComparisonOfParts
 
 __all__ = [
     "METRICS",
@@ -39,6 +39,7 @@ __all__ = [
     "sam",
     "sam_map",
     "score",
+    "score_of_parts",
     "ssim",
     "uiqi",
     "usual",
@@ -108,7 +109,11 @@ def score(estimate: ArrayLike, reference: ArrayLike, ratio: float) -> dict[str, 
     >>> round(row["rsnr"], 9), round(row["cc"], 9), round(row["ergas"], 2), row["left_out"]
     (20.0, 1.0, 2.54, '')
     """
-    found = list(_measured(Comparison(estimate, reference, ratio), METRICS))
+    return _row(Comparison(estimate, reference, ratio), METRICS)
+
+
+def _row(pair, names):
+    found = list(_measured(pair, names))
     notes = (f"{name}: {note}" for name, _, note in found if note)
     return {name: value for name, value, _ in found} | {"left_out": "; ".join(notes)}
 
@@ -132,6 +137,33 @@ def usual(estimate: ArrayLike, reference: ArrayLike, ratio: float) -> dict[str, 
     for name, value, note in _measured(Comparison(estimate, reference, ratio), usual_names()):
         row[name] = _reported(name, value, note)
     return row
+
+
+def score_of_parts(parts: Callable[[], Iterable[tuple[NDArray, NDArray]]], ratio: float) -> dict[str, float | str]:
+    """The metrics of `usual` of two images that are never whole in memory, as one row of a table.
+
+    Parameters
+    ----------
+    parts : callable() -> iterator of (estimate, reference)
+        Gives all pixels, some at a time, each part (pixels, bands). It is called several times.
+    ratio : float
+        The decimation, for ERGAS.
+
+    Returns
+    -------
+    dict
+        rsnr, rmse, cc, sam and ergas; and `left_out`, as of `score`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastccpd.imaging import metrics
+    >>> image = np.random.default_rng(0).random((12, 14, 3)) + 1.0
+    >>> row = metrics.score_of_parts(lambda: ((1.1 * line, line) for line in image), ratio=4)
+    >>> round(row["rsnr"], 9), round(row["ergas"], 2)
+    (20.0, 2.54)
+    """
+    return _row(ComparisonOfParts(parts, ratio), usual_names())
 
 
 def rmse(estimate: ArrayLike, reference: ArrayLike) -> float:

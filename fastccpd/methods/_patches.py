@@ -5,7 +5,8 @@ and one more where the border is not reached, so that every pixel lies in some p
 larger than the image.
 """
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -85,3 +86,8 @@ class Patches:
         self.add(patches, total)
         total /= self.coverage()[:, :, None]
         return total
+
+
+def fewer_clusters(method: Any, share: float) -> Any:
+    """A method with so many clusters for a part of a scene that each has as many patches as one of the scene's."""
+    return replace(method, clusters=max(1, round(share * method.clusters)))

@@ -38,7 +38,7 @@ from ..model.checks import as_count, as_number, set_fields
 from ..model.problem import Problem
 from ..model.types import Array, Callback
 from ._iteration import run_watched
-from ._patches import Patches, starts
+from ._patches import Patches, fewer_clusters, starts
 from ._separable import SeparableBlur
 from ._spectral import as_scale, half_square, leading_vectors, robust_maximum
 from ._upsampling import upsampling
@@ -107,6 +107,7 @@ class LTMR(Method):
     scale: float | None = None
 
     has_starts: ClassVar[bool] = True
+    shares_bands: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
 
@@ -119,17 +120,34 @@ class LTMR(Method):
             raise ValueError(f"step: got {self.step}; at most {self.patch} is needed, for patches must cover the scene")
         set_fields(self, scale=as_scale(self.scale))
 
+    def for_part(self, share: float) -> "LTMR":
+        return fewer_clusters(self, share)
+
+    def prepare(
+        self,
+        problem: Any,
+        *,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+        shared: Array | None = None,
+    ) -> tuple[Problem, Array | None]:
+        """The problem, and the second moments of the bands of the scene that it is a part of, where they are known."""
+        return problem, shared
+
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
+        problem, moments = problem
         I_H, J_H, K = problem.hsi.shape
         if self.rank > min(K, I_H * J_H):
             raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
-        admm = ADMM(problem, self, rng)
+        admm = ADMM(problem, self, rng, moments=moments)
         outcome = run_watched(admm, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
         return Solution(**vars(outcome), image=admm.image(problem.dtype))
 
-    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
+    def memory_needed(
+        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: Array | None = None
+    ) -> int:
         (I, J, K_M), (I_H, J_H, K), itemsize = msi_shape, hsi_shape, np.dtype(dtype).itemsize
         p, hsi, fine, coarse = self.rank, I_H * J_H * K, I * J, I_H * J_H
         number = len(starts(I, self.patch, self.step)) * len(starts(J, self.patch, self.step))
@@ -148,11 +166,21 @@ class LTMR(Method):
 class ADMM:
     """The iteration, in data divided by `scale`; `C` are the maps, `image` gives D C."""
 
-    def __init__(self, problem: Problem, options: LTMR, rng: Generator, labels: Array | None = None):
+    def __init__(
+        self,
+        problem: Problem,
+        options: LTMR,
+        rng: Generator,
+        labels: Array | None = None,
+        moments: Array | None = None,
+    ):
         self.options, self.rng, self.labels, self.tau = options, rng, labels, 0.5 * options.eta / options.mu
         self.scale = options.scale or robust_maximum(problem.hsi, problem.msi, quantile=_NEARLY_ALL)
         hsi, self.msi = (np.divide(image, self.scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
-        D, _ = leading_vectors(hsi.reshape(-1, hsi.shape[2]).T, options.rank)
+        if moments is None:
+            D, _ = leading_vectors(hsi.reshape(-1, hsi.shape[2]).T, options.rank)
+        else:
+            D = np.linalg.eigh(moments)[1][:, : -options.rank - 1 : -1]
         _, roots, Q = np.linalg.svd(problem.degradation.PM @ D)
         self.D = D @ Q.T
         self.weights = np.pad(roots**2, (0, options.rank - len(roots)))[: options.rank] + options.mu

@@ -117,8 +117,26 @@ class Method:
     memory_is_for: ClassVar[str] = "the rendered result"
     # Whether a part of a scene is fused with what was found from the whole: `prepare` takes it as `shared`.
     shares: ClassVar[bool] = False
+    # Whether a part of a scene is fused in the subspace of the whole: `prepare` takes the second moments of the HSI's
+    # bands, summed over all of it, as `shared`.
+    shares_bands: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
+
+    def for_part(self, share: float) -> "Method":
+        """The method for a part of a scene: options that count what the whole scene has count what the part has.
+
+        Parameters
+        ----------
+        share : float
+            Of the scene's pixels, those of the part.
+
+        Returns
+        -------
+        Method
+            By default the method itself.
+        """
+        return self
 
     def prepare(self, problem: Any, *, callback: Callback | None = None, time_limit: float | None = None) -> Any:
         """What every start begins with, made once: by default the problem itself."""

@@ -35,7 +35,7 @@ from ..model.types import Callback
 from ._gaps import filled
 from ._iteration import run_watched
 from ._kmeans import kmeans
-from ._patches import Patches
+from ._patches import Patches, fewer_clusters
 from ._separable import SeparableBlur
 from ._spectral import as_scale, robust_maximum
 from ._threads import thread_map
@@ -134,6 +134,9 @@ class NNSTF(Compiled):
         as_choice(self.output, "output", OUTPUTS)
         as_choice(self.parts, "parts", PARTED_BY)
         set_fields(self, scale=as_scale(self.scale))
+
+    def for_part(self, share: float) -> "NNSTF":
+        return self if self.clusters is None else fewer_clusters(self, share)
 
     def solve(
         self, problem: Problem, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None

@@ -23,7 +23,7 @@ from .estimating import given_operators, settled, unseen
 from .pair import Pair
 from .placement import Placement
 from .preparation import Preparation, open_pair
-from .remarks import Listener, Remarks
+from .remarks import Listener, Remarks, Unheard
 from .targets import check_outputs, check_targets
 from .writing import Output, clipped, map_raster, provenance, result_raster, write_raster
 
@@ -135,6 +135,7 @@ def fuse_files(
     rng: int | np.random.Generator = 0,
     time_limit: float | None = None,
     threads: int | None = None,
+    memory: float | None = None,
     callback: Callback | None = None,
     progress: Callable[[str, int | None], AbstractContextManager[Callback | None]] | None = None,
     messages: Listener | None = None,
@@ -187,6 +188,9 @@ def fuse_files(
         As of `fastccpd.fuse`.
     dtype : "float32" or "float64", optional
         Precision of work and result. None: that of the data.
+    memory : float, optional
+        Bytes that images, method and result may take; a MemoryError says where they need more, before a pixel is read.
+        None: what is available.
     progress : callable(method, max_iter) -> context manager, optional
         Entered around the fusion itself, it yields a callback in place of `callback`.
     messages : object with note(text) and warn(text), optional
@@ -239,6 +243,8 @@ def fuse_files(
     )
     check_outputs(hsi, msi, psf, srf, {"-o": output, "--uncertainty": uncertainty}, prepared=wanted)
     check_targets(output, uncertainty, overwrite, chosen, starts, combine)
+    if memory is not None:
+        _check_fits(open_pair(hsi, msi, wanted, Remarks(Unheard()), scan=False), chosen, dtype, memory)
     opened = open_pair(hsi, msi, wanted, remarks)
     pair = opened.load()
     blur, PM = given_operators(psf, srf, bands, hsi, pair, chosen, remarks)
@@ -300,6 +306,15 @@ def fuse_files(
         form=form,
         tags=tags,
     )
+
+
+def _check_fits(pair, method, dtype, memory):
+    needed = pair.memory_needed(method, dtype)
+    if needed > memory:
+        raise MemoryError(
+            f"memory: the images, {method.name} and the result need {needed / 1e9:.2f} GB, and {memory / 1e9:.2f} GB "
+            "are allowed; tiles or more memory are needed"
+        )
 
 
 def _remembering(callback, stopped):

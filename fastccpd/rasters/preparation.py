@@ -12,7 +12,9 @@ import numpy as np
 from .. import formats
 from ..formats.inspection import check_memory
 from ..formats.table import windows as open_windows
+from ..methods import Method
 from ..model import types
+from ..model.checks import working_dtype
 from ..model.shapes import size_name
 from . import bands
 from .images import Image
@@ -94,6 +96,21 @@ class OpenPair:
     hsi: Image
     msi: Image
     placement: Placement
+
+    def memory_needed(self, method: Method, dtype: Any = None) -> int:
+        """Bytes that both images, the method and the result take where none of them is in tiles.
+
+        Parameters
+        ----------
+        method : Method
+        dtype : dtype, optional
+            That they are worked on in. None: by the images.
+        """
+        shapes = self.hsi.shape, self.msi.shape
+        work = np.dtype(dtype) if dtype is not None else working_dtype(self.hsi, self.msi)
+        sizes = [math.prod(shape) for shape in (*shapes, (*shapes[1][:2], shapes[0][2]))]
+        # Images as they are stored and as they are worked on; the result and a copy of it that is written.
+        return int(method.memory_needed(*shapes, work)) + 2 * work.itemsize * sum(sizes)
 
     def load(self) -> Pair:
         """Both images, whole and with all bands."""

@@ -16,6 +16,16 @@ class Listener(Protocol):
         ...
 
 
+class Unheard:
+    """A listener that drops all: of a first look at files, of which the second one says the same."""
+
+    def note(self, text: str, /) -> None:
+        pass
+
+    def warn(self, text: str, /) -> None:
+        pass
+
+
 class Remarks:
     """Sentences on what was found or assumed (notes) and on what may be wrong (warnings), kept and passed on.
 

@@ -14,7 +14,6 @@ import numpy as np
 from .. import formats, machine, methods
 from ..estimation import Shift
 from ..model import types
-from ..model.checks import working_dtype
 from ..model.degradation import Degradation
 from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, preview_of
 from ..tiles.memory import BLOCK
@@ -83,12 +82,7 @@ def _is_of_run(folder, path):
 def needs_tiles(pair: OpenPair, method: methods.Method, dtype: str | None = None) -> bool:
     """Whether two images, their result and what the method takes do not fit into the memory that is available."""
     available = machine.available_memory()
-    shapes = pair.hsi.shape, pair.msi.shape
-    work = np.dtype(dtype) if dtype is not None else working_dtype(pair.hsi, pair.msi)
-    sizes = [int(np.prod(shape)) for shape in (*shapes, (*shapes[1][:2], shapes[0][2]))]
-    # Images as they are stored and as they are worked on; the result and a copy of it that is written.
-    needed = method.memory_needed(*shapes, work) + 2 * work.itemsize * sum(sizes)
-    return available is not None and needed > available
+    return available is not None and pair.memory_needed(method, dtype) > available
 
 
 def fuse_files_in_tiles(

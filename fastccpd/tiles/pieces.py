@@ -33,6 +33,10 @@ class Piece:
     degradation: Degradation
     dtype: Any = None
 
+    def share_of(self, shape: tuple[int, int]) -> float:
+        """How much of a scene of this shape, in fine pixels, the piece is."""
+        return len(self.rows.fine) * len(self.cols.fine) / (shape[0] * shape[1])
+
     def read(self) -> "Piece":
         """The same, with what is not portable read."""
         (rows, cols), coarse = (self.rows, self.cols), ((self.rows.coarse,), (self.cols.coarse,))

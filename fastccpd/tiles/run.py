@@ -4,7 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,10 @@ def fuse_tiles(
             shared = None
             if request.method.shares:
                 shared = _shared(state, sources, degradation, crew, dtype, uncertainty, tell)
+            known = shared
+            if request.method.shares_bands:
+                tell(TileProgress("statistics"))
+                known = statistics_of_scene(*sources, degradation, crew, dtype).moments.second
             plan, count = _plan(state, degradation, request.method, work, tile, memory, shared, crew, workers)
             if client is None and workers and not min(first, len(plan)) <= count <= first:
                 stack.close()  # so that no process keeps what others may have now
@@ -162,7 +166,8 @@ def fuse_tiles(
 
             def task(place):
                 piece = _piece_of(plan, place, sources, degradation, dtype)
-                return lambda: Fuse(piece.read(), request, shared, judged, (rng, *place), str(state.tile_path(place)))
+                mine = replace(request, method=request.method.for_part(piece.share_of(plan.shape)))
+                return lambda: Fuse(piece.read(), mine, known, judged, (rng, *place), str(state.tile_path(place)))
 
             meter = _Meter(plan, len(statuses))
             tell(meter.progress())

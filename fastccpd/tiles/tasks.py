@@ -147,8 +147,8 @@ class Fuse:
     ----------
     piece : Piece
     request : Request
-    shared : Shared or None
-        What all tiles have in common, for methods that can use it.
+    shared : Shared, array or None
+        What all tiles have in common, for methods that can use it: all of it, or the second moments of the bands.
     judged : Judged
         The verdict on the scene.
     seed : sequence of int
@@ -159,7 +159,7 @@ class Fuse:
 
     piece: Piece
     request: Request
-    shared: Shared | None
+    shared: Shared | Array | None
     judged: Judged
     seed: tuple[int, ...]
     path: str

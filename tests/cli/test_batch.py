@@ -11,15 +11,20 @@ import time
 from concurrent.futures import Future
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pair_files import write_pair
+from tiled_scenes import small_pair
 
 import fastccpd
-from fastccpd import rasters
+from fastccpd import imaging, rasters
 from fastccpd.cli import main
 from fastccpd.cli.manifest import rows_of
+from fastccpd.imaging import metrics
 from fastccpd.model.files import lock
 from fastccpd.model.verdict import Grade
+from fastccpd.tiles import FusedTiles
+from fastccpd.tiles import run as tiles_run
 from fastccpd.tiles.crews import Hands, done_in_any_order
 
 QUICK = ("--method", "gsa", "--srf", "landsat", "--quiet")
@@ -109,6 +114,98 @@ def test_resuming_does_what_is_left_and_no_more(manifest, tmp_path):
     after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.npz")}
     assert {name for name in after if after[name] == before[name]} == {"alpha.npz", "gamma.npz"}
     assert len((out / "results.jsonl").read_text().splitlines()) == 4
+
+
+@pytest.fixture
+def sizes(pairs, tmp_path):
+    """A manifest of a small pair, the same in tiles, a torn one, and two that fit no small memory."""
+    truth, hsi, msi, _ = small_pair((160, 160, 36), "reflect")
+    for name, cube in (("truth", truth), ("hsi", hsi), ("msi", msi)):
+        np.save(tmp_path / f"{name}.npy", cube.astype(np.float64))
+    rows = {"small": ("alpha", None), "tiled": ("alpha", 12), "torn": ("torn", 12)}
+    lines = [
+        {"name": name, "hsi": f"{pairs / stem}_hsi.npz", "msi": f"{pairs / stem}_msi.npz", "tile": tile}
+        for name, (stem, tile) in rows.items()
+    ]
+    lines[1]["truth"] = str(pairs / "truth.npz")
+    large = {"hsi": "hsi.npy", "msi": "msi.npy"}
+    lines = [
+        large | {"name": "large", "truth": "truth.npy"},
+        large | {"output": "out/whole.npz", "name": "whole"},
+        *lines,
+    ]
+    path = tmp_path / "sizes.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def test_pairs_that_do_not_fit_or_ask_for_it_are_fused_in_tiles(sizes, pairs, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    arguments = sizes, "-o", f"{out}/{{name}}.tif", *QUICK, "--memory", "560M", "--jobs", 1
+    assert run(*arguments, "--page", tmp_path / "page.html") == 6
+    lines = lines_of(out / "results.jsonl")
+    statuses = {name: line["status"] for name, line in lines.items()}
+    assert statuses == dict.fromkeys(("small", "large", "tiled"), "done") | dict.fromkeys(("torn", "whole"), "failed")
+    assert "tiles" not in lines["small"]
+    assert lines["tiled"]["tiles"] == {"number": 4, "side": 12}
+    assert lines["large"]["tiles"]["number"] > 1
+    assert lines["large"].keys() - {"tiles"} == lines["small"].keys()
+    assert lines["tiled"]["verdict"] == lines["small"]["verdict"]
+    assert lines["tiled"]["sha256"]["hsi"] == lines["small"]["sha256"]["hsi"]
+    assert "torn_hsi.npz" in lines["torn"]["verdict"]
+    assert re.fullmatch(
+        "memory: the images, gsa and the result need .* GB, and .* GB are allowed; tiles or more memory are needed; "
+        "in tiles: .*whole.npz: is not written in tiles; one of .* is needed",
+        lines["whole"]["verdict"],
+    )
+    assert sorted(path.name for path in out.iterdir()) == ["large.tif", "results.jsonl", "small.tif", "tiled.tif"]
+    assert (tmp_path / "page.html").read_text().count("data:image/png;base64,") == 4
+
+    # What `fuse` in tiles gives; and metrics as of the whole.
+    single, alpha = tmp_path / "single.tif", [f"{pairs / 'alpha'}_{name}.npz" for name in ("hsi", "msi")]
+    assert main(["fuse", *alpha, "-o", str(single), *QUICK, "--tile", "12", "--workers", "1"]) == 0
+    made, truth = rasters.read(single).cube, rasters.read(pairs / "truth.npz").cube
+    assert made.tobytes() == rasters.read(out / "tiled.tif").cube.tobytes()
+    expected = imaging.score(made, truth, 4)
+    assert lines["tiled"]["metrics"] == pytest.approx({name: expected[name] for name in metrics.usual_names()})
+
+    # Killed before it was written, the large one goes on with the tiles that are there; what is done stays.
+    large = (out / "large.tif").read_bytes()
+    (out / "large.tif").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(FusedTiles, "write", killed)
+        with pytest.raises(Killed):
+            run(*arguments, "--resume")
+    assert len(list((out / "large.tif.tiles").glob("tile-*"))) == lines["large"]["tiles"]["number"]
+    before = {name: (out / name).stat().st_mtime_ns for name in ("small.tif", "tiled.tif")}
+    with monkeypatch.context() as patch:
+        patch.setattr(tiles_run, "Fuse", killed)  # of a tile that would be fused again
+        assert run(*arguments, "--resume") == 6
+    assert (out / "large.tif").read_bytes() == large
+    assert {name: (out / name).stat().st_mtime_ns for name in before} == before
+    assert len(lines_of(out / "results.jsonl")) == 5
+
+
+class Killed(BaseException):
+    """What nothing catches."""
+
+
+def killed(*_, **__):
+    raise Killed
+
+
+def test_a_row_cannot_say_what_is_the_batch_s(pairs, tmp_path):
+    rows = [{"hsi": "alpha_hsi.npz", "msi": "alpha_msi.npz", "name": name, name: 2} for name in ("memory", "workers")]
+    path = pairs / "own.jsonl"
+    path.write_text("\n".join(json.dumps(row | tile) for row, tile in zip(rows, ({}, {"tile": 12}))))
+    assert run(path, "-o", f"{tmp_path}/{{name}}.npy", *QUICK, "--jobs", 1) == 6
+    for name, line in lines_of(tmp_path / "results.jsonl").items():
+        assert line["verdict"] == f"{name}: is not for a pair of a batch; leave it out"
+
+
+def test_little_memory_is_refused_before_any_work(manifest, tmp_path, capsys):
+    assert run(manifest, "-o", f"{tmp_path}/{{name}}.npz", *QUICK, "--memory", "100M") == 2
+    assert "memory: got 0.10 GB, but two processes alone take" in capsys.readouterr().err
 
 
 def test_a_folder_and_a_pattern_are_a_manifest(pairs, tmp_path):
@@ -279,18 +376,22 @@ def test_ctrl_c_says_how_to_go_on(pairs, tmp_path):
 def test_a_cluster_fuses_a_batch_as_this_machine_does(manifest, tmp_path):
     distributed = pytest.importorskip("distributed")
     here, there = tmp_path / "here", tmp_path / "there"
-    assert run(manifest, "-o", f"{here}/{{name}}.npz", *QUICK, "--jobs", 1) == 6
+    head, first, *others = manifest.read_text().splitlines()
+    manifest.write_text("\n".join([f"{head},tile", f"{first},12", *(f"{line}," for line in others)]))
+    assert run(manifest, "-o", f"{here}/{{name}}.npy", *QUICK, "--jobs", 1) == 6
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with distributed.LocalCluster(**settings, host="127.0.0.1") as cluster:
         how = "--scheduler", cluster.scheduler_address
-        assert run(manifest, "-o", f"{there}/{{name}}.npz", *QUICK, *how) == 6
-        assert run(manifest, "-o", f"{there}/{{name}}.npz", *QUICK, *how, "--resume") == 6
+        assert run(manifest, "-o", f"{there}/{{name}}.npy", *QUICK, *how) == 6
+        assert run(manifest, "-o", f"{there}/{{name}}.npy", *QUICK, *how, "--resume") == 6
     found = [lines_of(folder / "results.jsonl") for folder in (here, there)]
     assert found[0].keys() == found[1].keys()
     for name, line in found[0].items():
         assert found[1][name]["status"] == line["status"]
         assert found[1][name].get("sha256") == line.get("sha256")
         assert found[1][name]["verdict"] == line["verdict"]
+        assert found[1][name].get("tiles") == line.get("tiles")
+    assert found[1]["alpha"]["tiles"]["number"] == 4
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(manifest, tmp_path, capsys):
