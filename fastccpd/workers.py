@@ -25,11 +25,14 @@ from .model.checks import as_count
 _ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-def worker_count(workers):
-    """How many processes: as many as asked for, or one for each core that this process may use."""
-    if workers is not None:
-        return as_count(workers, "workers")
-    return machine.core_count()
+# Each is a process of some 200 MB: whoever asks for more, on a machine of few cores, has mistyped.
+_MOST_WORKERS = 256
+
+
+def worker_count(workers, name="workers"):
+    """How many processes: as many as asked for by the argument `name`, or one for each core that this one may use."""
+    cores = machine.core_count()
+    return cores if workers is None else as_count(workers, name, most=max(_MOST_WORKERS, 4 * cores))
 
 
 class Crew:

@@ -93,18 +93,34 @@ def checked_sparse(matrix: Any, name: str) -> Any:
     """A scipy.sparse matrix, refused if its indices do not fit together: compiled code would follow them anywhere."""
     broken = None
     if hasattr(matrix, "check_format"):
-        matrix = copy.copy(matrix)  # shallow: the check cuts off what lies beyond the last entry
-        try:
-            matrix.check_format(full_check=True)
-        except ValueError as error:
-            broken = str(error)
+        broken = _fault_of_compressed(matrix)
+        if broken is None:
+            matrix = copy.copy(matrix)  # shallow: the check cuts off what lies beyond the last entry
+            try:
+                matrix.check_format(full_check=True)
+            except ValueError as error:
+                broken = str(error)
     elif hasattr(matrix, "row"):
         for indices, size in zip((matrix.row, matrix.col), matrix.shape, strict=True):
             if len(indices) != len(matrix.data) or (len(indices) and not 0 <= indices.min() <= indices.max() < size):
                 broken = "an index is out of range"
+    elif hasattr(matrix, "rows"):
+        lists = [[len(part) for part in parts] for parts in (matrix.rows, matrix.data)]
+        broken = None if lists[0] == lists[1] and len(lists[0]) == matrix.shape[0] else "lists of unequal lengths"
+    elif hasattr(matrix, "offsets"):
+        fits = matrix.data.ndim == 2 and len(matrix.offsets) == len(matrix.data)
+        broken = None if fits else "as many diagonals as offsets are needed"
     if broken is not None:
         raise ValueError(f"{name}: its indices do not fit together ({broken}); a valid sparse matrix is needed")
     return matrix
+
+
+def _fault_of_compressed(matrix):
+    """What scipy's own check passes over, or takes with a warning; None where nothing is wrong."""
+    if any(np.asarray(part).dtype.kind not in "iu" for part in (matrix.indptr, matrix.indices)):
+        return "an index is no whole number"
+    # Of a matrix whose last pointer is 0 scipy looks at no other.
+    return "indptr must be a non-decreasing sequence" if (np.diff(matrix.indptr) < 0).any() else None
 
 
 def operator_apply(matrix: Any, X: ArrayLike, transpose: bool = False, out: NDArray[Any] | None = None) -> NDArray[Any]:

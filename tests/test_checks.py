@@ -66,7 +66,7 @@ from scipy import sparse
 from fastccpd import Degradation
 P = np.kron(np.eye(6), np.ones((1, 4)))
 for kept in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.coo_array):
-    for field, place, value in (("indices", -1, 99), ("indices", 0, -1), ("indptr", 1, 99), ("indptr", -1, 99)):
+    for field, place, value in (("indices", -1, 99), ("indices", 0, -1), ("indptr", 1, 99), ("indptr", -1, 99), ("indptr", -1, 0)):
         matrix = kept(P)
         getattr(matrix, field if hasattr(matrix, field) else "row")[place] = value
         try:
@@ -93,10 +93,15 @@ def spoil(matrix, kind):
         matrix.indptr[1] = matrix.indptr[2] + 1
     elif kind == "indptr beyond the data":
         matrix.indptr[-1] += 1
+    elif kind == "indptr that ends at zero":  # of which scipy's own check looks no further
+        matrix.indptr[-1] = 0
+    elif kind == "indices that are no whole numbers":
+        matrix.indices = matrix.indices.astype(float)
     return matrix
 
 
 KINDS = ["index out of range", "negative index", "falling indptr", "indptr beyond the data"]
+KINDS += ["indptr that ends at zero", "indices that are no whole numbers"]
 
 
 @pytest.mark.usefixtures("survived")
@@ -118,7 +123,11 @@ def test_coordinates_and_lists_that_lie_are_refused_too():
     lists.rows[0][0] = 99
     keys = sparse.dok_array(blur(24))
     keys._dict[99, 0] = 1.0
-    for P in (coordinates, lists, keys):
+    shorter = sparse.lil_array(blur(24))
+    shorter.data[0] = shorter.data[0][:-1]
+    diagonals = sparse.dia_array(blur(24))
+    diagonals.data = diagonals.data[:-1]
+    for P in (coordinates, lists, keys, shorter, diagonals):
         with pytest.raises(ValueError, match=r"^P1: its indices do not fit together"):
             Degradation(P, blur(20), np.ones((2, 8)))
 

@@ -74,7 +74,7 @@ def run(options):
         if getattr(options, name) is not None:
             defaults[name] = getattr(options, name)
     rows = rows_of(options.manifest, options.pattern, options.output, defaults)
-    jobs = worker_count(options.jobs)
+    jobs = worker_count(options.jobs, "--jobs")
     memory_limit(options.memory)
     results = Path(options.results or _beside(options.output))
     _check_apart(rows, options, results)

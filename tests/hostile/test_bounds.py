@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import fastccpd
-from fastccpd import Status, fuse, fuse_many
+from fastccpd import Status, experiments, fuse, fuse_many
+from fastccpd.cli import main
 from fastccpd.testing import small_case
+from fastccpd.tiles import fuse_tiles
 
 ITERATIVE = ("nn-ccpd-nls", "uc-ccpd-nls", "nn-ccpd-auto", "auto", "stereo", "cbtd-apg")
 
@@ -22,6 +24,26 @@ def test_a_billion_starts_are_refused_before_any_work(run):
     with pytest.raises(ValueError, match=r"^starts: got 1000000000; .* at most 1000 is needed"):
         run(*small_case(), method="nn-ccpd-nls", starts=10**9, time_limit=0.1)
     assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda case, count: fuse_many([case], workers=count),
+        lambda case, count: fuse_tiles(*case, tile=8, workers=count),
+        lambda case, count: experiments.snr("synthetic", workers=count),
+    ],
+    ids=["many", "tiles", "experiment"],
+)
+def test_processes_by_the_million_are_refused_before_any_work(run):
+    with pytest.raises(ValueError, match=r"^workers: got 1000000; .* at most \d+ is needed"):
+        run(small_case(), 10**6)
+
+
+def test_jobs_by_the_million_are_refused_under_their_own_name(tmp_path, capsys):
+    (tmp_path / "pairs.csv").write_text("hsi,msi\na.npy,b.npy\n")
+    assert main(["batch", str(tmp_path / "pairs.csv"), "-o", str(tmp_path / "{name}.npy"), "--jobs", "1000000"]) == 2
+    assert capsys.readouterr().err.startswith("fastccpd: --jobs: got 1000000; ")
 
 
 def test_many_starts_end_with_the_time_limit():
