@@ -86,6 +86,7 @@ def report(rows):
     """All tables as one page of Markdown."""
     cells = standings(rows)
     parts = ["## Who wins where\n", *(_winners(cells, metric) for metric in _TABLES), _FOOTNOTE]
+    parts += [where_beaten(cells, metric) for metric in _TABLES]
     parts += ["## Each system against the default\n", _summary(cells)]
     for scene, of_scene in by_scene(rows).items():
         parts += [f"## {scene}\n", text_table(of_scene, "snr", filters=(False,))]
@@ -108,7 +109,33 @@ def winners(rows):
     for system in in_order({system for cell in cells.values() for system, _ in cell}):
         counts = [str(sum((system, tuned) in cell for cell in cells.values())) for tuned in (False, True)]
         lines.append(_line(label_of(system), counts[0], counts[1:]))
-    return "\n".join([_winners(cells, "rsnr"), _FOOTNOTE, *lines])
+    return "\n".join([_winners(cells, "rsnr"), _FOOTNOTE, *(where_beaten(cells, name) for name in _TABLES), *lines])
+
+
+def where_beaten(cells, metric="rsnr"):
+    """A sentence that names every cell in which a rival is better than the default, as published or tuned.
+
+    Parameters
+    ----------
+    cells : dict
+        As `standings` gives them.
+    metric : str
+
+    Returns
+    -------
+    str
+    """
+    found, column = [], METRICS[metric]
+    for (scene, level), cell in cells.items():
+        gain = gain_over_tuned(cell, metric)
+        if gain is not None and gain[0] < 0.0:
+            mark = "*" if best_rival(cell, False, metric) != best_rival(cell, True, metric) else ""
+            place = place_name(level, "dB") if level is None else f"at {place_name(level, 'dB')}"
+            found.append(f"{label_of(gain[1])}{mark} on {scene} ({place}) by {-gain[0]:.2f} {column.unit}")
+    if not found:
+        return f"In {column.label} no rival is better than {methods.DEFAULT} in any cell, as published or tuned*.\n"
+    count = f"{len(found)} of {len(cells)} cells"
+    return f"In {column.label} a rival is better than {methods.DEFAULT} in {count}: {'; '.join(found)}.\n"
 
 
 def write_standings(path, rows):

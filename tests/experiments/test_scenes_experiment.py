@@ -113,6 +113,14 @@ class TestTheTables:
         assert "## b" in lines
         assert "| UC-C-Tucker | 11.0 | – |" in lines
 
+    def test_every_cell_in_which_a_rival_is_better_is_named(self, two_scenes):
+        where = "FUSE* on a (no noise) by 2.50 dB; stranger on b (at 5 dB) by 0.50 dB."
+        sentence = f"In R-SNR a rival is better than auto in 2 of 3 cells: {where}"
+        assert sentence in leaders.report(two_scenes).splitlines()
+        assert sentence in leaders.winners(two_scenes).splitlines()
+        alone = leaders.standings([row("a", 5.0, "auto", 20.0), row("a", 5.0, "scott", 10.0)])
+        assert leaders.where_beaten(alone).startswith("In R-SNR no rival is better than auto in any cell")
+
     def test_the_csv_has_a_line_for_each_system_of_each_cell(self, two_scenes, tmp_path):
         leaders.write_standings(tmp_path / "standings.csv", two_scenes)
         with open(tmp_path / "standings.csv", newline="", encoding="utf-8") as file:
