@@ -94,7 +94,7 @@ def report(rows):
 
 
 def winners(rows):
-    """The best in R-SNR of each cell, and in how many cells each system was run, as Markdown.
+    """The best in R-SNR of each cell, who beats the default, and in how many cells each system was run, as Markdown.
 
     Parameters
     ----------
@@ -105,11 +105,8 @@ def winners(rows):
     str
     """
     cells = standings(rows)
-    lines = ["| system | cells, as published | cells, tuned |", "| --- | ---: | ---: |"]
-    for system in in_order({system for cell in cells.values() for system, _ in cell}):
-        counts = [str(sum((system, tuned) in cell for cell in cells.values())) for tuned in (False, True)]
-        lines.append(_line(label_of(system), counts[0], counts[1:]))
-    return "\n".join([_winners(cells, "rsnr"), _FOOTNOTE, *(where_beaten(cells, name) for name in _TABLES), *lines])
+    sentences = [where_beaten(cells, metric) for metric in _TABLES]
+    return "\n".join([_winners(cells, "rsnr"), _FOOTNOTE, *sentences, _summary(cells).rstrip()])
 
 
 def where_beaten(cells, metric="rsnr"):
@@ -204,22 +201,23 @@ def gain_over_tuned(cell, metric="rsnr"):
 
 
 def _summary(cells):
-    """For each system: in how many cells it beats the default, by how much in the median, and its time."""
-    heads = ("cells", f"beats {methods.DEFAULT}", "tuned*", "median R-SNR − its", "tuned*", "median seconds")
+    """For each system: the cells it was run in, how many it wins from the default, by how much, and its time."""
+    own = methods.DEFAULT
+    heads = ("cells", "tuned*", f"beats {own}", "tuned*", f"median R-SNR − {own}'s", "tuned*", "median CPU seconds")
     lines = ["| system | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
     for system in in_order({system for cell in cells.values() for system, _ in cell}):
-        if system == methods.DEFAULT:
-            continue
-        gaps = {}
+        counts, won, by = [], [], []
         for tuned in (False, True):
             entries = [(cell, cell[system, tuned]) for cell in cells.values() if (system, tuned) in cell]
-            gaps[tuned] = [gap for cell, entry in entries if (gap := _gap(entry, cell, "rsnr")) is not None]
+            gaps = [gap for cell, entry in entries if (gap := _gap(entry, cell, "rsnr")) is not None]
+            gaps = [] if system == own else gaps
+            counts.append(str(len(entries)))
+            won.append(str(sum(gap > 0 for gap in gaps)) if gaps else "–")
+            by.append(_number(median(gaps) if gaps else None, sign="+"))
         seconds = [cell[system, False]["seconds"] for cell in cells.values() if (system, False) in cell]
         known = [value for value in seconds if value is not None]
-        won = [str(sum(gap > 0 for gap in gaps[tuned])) if gaps[tuned] else "–" for tuned in (False, True)]
-        by = [_number(median(gaps[tuned]) if gaps[tuned] else None, sign="+") for tuned in (False, True)]
         time = f"{median(known):.2g}" if known else "–"
-        lines.append(_line(label_of(system), str(len(gaps[False])), [*won, *by, time]))
+        lines.append(_line(label_of(system), counts[0], [counts[1], *won, *by, time]))
     return "\n".join(lines) + "\n"
 
 
