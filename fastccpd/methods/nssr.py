@@ -193,7 +193,7 @@ class _ADMM:
         self.W = nonlocal_weights(compared, options.neighbours, options.reach, decay, pulse)
         self.D = learn_dictionary(self.hsi.reshape(-1, K), options.rank, self.rng, pulse)
         self.D_M = self.PM @ self.D
-        self.Q = linalg.qr(self.D, mode="economic", check_finite=False)[0]
+        self.Q = np.linalg.qr(self.D).Q
         self.atoms, self.PM_inside = self.Q.T @ self.D, self.PM @ self.Q
         self.blur = SeparableBlur(self.problem.degradation)
         self.hsi_inside = self.hsi @ self.Q
