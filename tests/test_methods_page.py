@@ -7,6 +7,7 @@ import pytest
 
 from fastccpd import experiments, methods
 from fastccpd.cli import main, methods_page
+from fastccpd.experiments import figures
 from fastccpd.methods.method import _REGISTRY
 
 PAGE = "methods.md"
@@ -27,6 +28,11 @@ def test_who_wins_where_is_what_the_kept_rows_say():
         "fastccpd methods --page docs/methods.md --rows docs/rows/scenes.jsonl.gz writes it anew"
     )
     assert "best rival, tuned*" in page
+
+
+def test_the_tables_of_further_systems_are_what_the_kept_rows_say():
+    kept = experiments.read(pages.DOCS / "rows" / "snr.jsonl.gz")
+    assert figures.text_table(kept, "snr") in pages.text_of("experiments.md")
 
 
 def test_what_the_registry_knows_is_on_the_page():
@@ -60,8 +66,8 @@ def test_every_link_inside_the_page_leads_to_a_method():
     assert set(links) <= set(sections())
 
 
-def test_every_method_but_the_blind_one_is_a_system_of_the_experiments():
-    assert {system.method for system in experiments.SYSTEMS.values()} == set(methods.names()) - {"b-scott"}
+def test_every_method_is_a_system_of_the_experiments():
+    assert {system.method for system in experiments.SYSTEMS.values()} == set(methods.names())
 
 
 def test_the_example_is_a_method(monkeypatch):

@@ -86,6 +86,7 @@ def report(rows):
     """All tables as one page of Markdown."""
     cells = standings(rows)
     parts = ["## Who wins where\n", *(_winners(cells, metric) for metric in _TABLES), _FOOTNOTE]
+    parts += [where_beaten(cells, metric) for metric in _TABLES]
     parts += ["## Each system against the default\n", _summary(cells)]
     for scene, of_scene in by_scene(rows).items():
         parts += [f"## {scene}\n", text_table(of_scene, "snr", filters=(False,))]
@@ -93,7 +94,7 @@ def report(rows):
 
 
 def winners(rows):
-    """The best in R-SNR of each cell, and in how many cells each system was run, as Markdown.
+    """The best in R-SNR of each cell, who beats the default, and in how many cells each system was run, as Markdown.
 
     Parameters
     ----------
@@ -104,11 +105,34 @@ def winners(rows):
     str
     """
     cells = standings(rows)
-    lines = ["| system | cells, as published | cells, tuned |", "| --- | ---: | ---: |"]
-    for system in in_order({system for cell in cells.values() for system, _ in cell}):
-        counts = [str(sum((system, tuned) in cell for cell in cells.values())) for tuned in (False, True)]
-        lines.append(_line(label_of(system), counts[0], counts[1:]))
-    return "\n".join([_winners(cells, "rsnr"), _FOOTNOTE, *lines])
+    sentences = [where_beaten(cells, metric) for metric in _TABLES]
+    return "\n".join([_winners(cells, "rsnr"), _FOOTNOTE, *sentences, _summary(cells).rstrip()])
+
+
+def where_beaten(cells, metric="rsnr"):
+    """A sentence that names every cell in which a rival is better than the default, as published or tuned.
+
+    Parameters
+    ----------
+    cells : dict
+        As `standings` gives them.
+    metric : str
+
+    Returns
+    -------
+    str
+    """
+    found, column = [], METRICS[metric]
+    for (scene, level), cell in cells.items():
+        gain = gain_over_tuned(cell, metric)
+        if gain is not None and gain[0] < 0.0:
+            mark = "*" if best_rival(cell, False, metric) != best_rival(cell, True, metric) else ""
+            place = place_name(level, "dB") if level is None else f"at {place_name(level, 'dB')}"
+            found.append(f"{label_of(gain[1])}{mark} on {scene} ({place}) by {-gain[0]:.2f} {column.unit}")
+    if not found:
+        return f"In {column.label} no rival is better than {methods.DEFAULT} in any cell, as published or tuned*.\n"
+    count = f"{len(found)} of {len(cells)} cells"
+    return f"In {column.label} a rival is better than {methods.DEFAULT} in {count}: {'; '.join(found)}.\n"
 
 
 def write_standings(path, rows):
@@ -177,22 +201,23 @@ def gain_over_tuned(cell, metric="rsnr"):
 
 
 def _summary(cells):
-    """For each system: in how many cells it beats the default, by how much in the median, and its time."""
-    heads = ("cells", f"beats {methods.DEFAULT}", "tuned*", "median R-SNR − its", "tuned*", "median seconds")
+    """For each system: the cells it was run in, how many it wins from the default, by how much, and its time."""
+    own = methods.DEFAULT
+    heads = ("cells", "tuned*", f"beats {own}", "tuned*", f"median R-SNR − {own}'s", "tuned*", "median CPU seconds")
     lines = ["| system | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
     for system in in_order({system for cell in cells.values() for system, _ in cell}):
-        if system == methods.DEFAULT:
-            continue
-        gaps = {}
+        counts, won, by = [], [], []
         for tuned in (False, True):
             entries = [(cell, cell[system, tuned]) for cell in cells.values() if (system, tuned) in cell]
-            gaps[tuned] = [gap for cell, entry in entries if (gap := _gap(entry, cell, "rsnr")) is not None]
+            gaps = [gap for cell, entry in entries if (gap := _gap(entry, cell, "rsnr")) is not None]
+            gaps = [] if system == own else gaps
+            counts.append(str(len(entries)))
+            won.append(str(sum(gap > 0 for gap in gaps)) if gaps else "–")
+            by.append(_number(median(gaps) if gaps else None, sign="+"))
         seconds = [cell[system, False]["seconds"] for cell in cells.values() if (system, False) in cell]
         known = [value for value in seconds if value is not None]
-        won = [str(sum(gap > 0 for gap in gaps[tuned])) if gaps[tuned] else "–" for tuned in (False, True)]
-        by = [_number(median(gaps[tuned]) if gaps[tuned] else None, sign="+") for tuned in (False, True)]
         time = f"{median(known):.2g}" if known else "–"
-        lines.append(_line(label_of(system), str(len(gaps[False])), [*won, *by, time]))
+        lines.append(_line(label_of(system), counts[0], [counts[1], *won, *by, time]))
     return "\n".join(lines) + "\n"
 
 

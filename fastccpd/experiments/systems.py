@@ -247,11 +247,11 @@ _ALL = {
         tensor=False,
     ),
     "gsa": System("GSA", "gsa", {}, knobs={"ridge": (0.0, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)}, tensor=False),
-    # Blind: not of the paper, at its rank for coupled Tucker, and as many spectra as the MSI can tell apart.
+    # Blind: not of the paper, at its rank for coupled Tucker; of spectra as many as any MSI here can tell apart.
     "b-scott": System(
         "Blind C-Tucker",
         "b-scott",
-        {"rank": (12, 12, 6)},
+        {"rank": (12, 12, 3)},
         tuple((None, None, bands) for bands in (1, 2, 3, 4, 6)),
         {"rank": tuple((r, r, None) for r in (3, 4, 6, 8, 12)), "blocks": ((1, 1), (2, 2), (4, 4))},
         tensor=False,

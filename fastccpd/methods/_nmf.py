@@ -15,7 +15,7 @@ import numpy as np
 
 from ._spectral import half_square
 
-# Denominators are at least this: 0/0 is 0.
+# Added to denominators, of which it changes none that is not zero: 0/0 is 0.
 _LEAST = 1e-100
 
 # Where the cost is above this part of ‖X‖², a difference of sums has a thousand times the digits that a relative change
@@ -100,13 +100,13 @@ class ByProducts:
 
         `pulse` is called between blocks of pixels. Where it raises, W, A and the cost are those of before.
         """
-        new, W, cost = self._spare, self._bordered_spectra(), 0.0
+        new, (W, W_back), cost = self._spare, self._bordered_spectra(), 0.0
         known, self._Y_is_of_W = self._Y_is_of_W, False
         for rows in self._blocks():
             if not known:
-                self._model(rows, self.A, W)
+                self._model(rows, self.A, W_back)
             new[rows] = _multiplied(self.A[rows], self._X[rows] @ W, self._Y[rows] @ W)
-            cost += self._model(rows, new, W)
+            cost += self._model(rows, new, W_back)
             self.pulse()
         self._spare, self.A, self._cost, self._Y_is_of_W = self.A, new, cost, True
 
@@ -132,18 +132,22 @@ class ByProducts:
         return (slice(start, start + step) for start in range(0, len(self.A), step))
 
     def _bordered_spectra(self):
-        return np.vstack([self.W, np.full(self.W.shape[1], self.delta)])
+        """W with a band of δ, and its transpose row by row: a product with so few columns is slow otherwise."""
+        W = np.vstack([self.W, np.full(self.W.shape[1], self.delta)])
+        return W, np.ascontiguousarray(W.T)
 
-    def _model(self, rows, A, W):
+    def _model(self, rows, A, W_back):
         """Make Y = A W' of some pixels, without what is not valid, and return their cost."""
-        Y = np.matmul(A[rows], W.T, out=self._Y[rows])
+        Y = np.matmul(A[rows], W_back, out=self._Y[rows])
         if self._valid is not None:
             Y *= self._valid[rows]
-        return 2.0 * half_square(Y[:, :-1] - self._X[rows, :-1], 0.0)
+        left = Y - self._X[rows]
+        left[:, -1] = 0.0
+        return float(np.vdot(left, left))
 
     def _sum_up(self):
-        W = self._bordered_spectra()
-        self._cost, self._Y_is_of_W = sum(self._model(rows, self.A, W) for rows in self._blocks()), True
+        _, W_back = self._bordered_spectra()
+        self._cost, self._Y_is_of_W = sum(self._model(rows, self.A, W_back) for rows in self._blocks()), True
 
 
 def _bordered(columns, last):
@@ -153,7 +157,7 @@ def _bordered(columns, last):
 
 def _multiplied(factor, growth, decay):
     """factor * growth / decay; 0/0 is 0. `decay` is overwritten."""
-    np.maximum(decay, _LEAST, out=decay)
+    decay += _LEAST
     np.divide(growth, decay, out=decay)
     decay *= factor
     return decay

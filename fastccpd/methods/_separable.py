@@ -31,6 +31,8 @@ class SeparableBlur:
     Attributes
     ----------
     P1, P2 : (I_H, I), (J_H, J) sparse matrices
+    powers : (n, m) array
+        a²b²', the squared singular values of P.
     """
 
     def __init__(self, degradation):
@@ -39,7 +41,7 @@ class SeparableBlur:
         self._back = [compressed_rows(P.T) for P in (self.P1, self.P2)]
         self._U1, self._a, self._V1 = _thin_svd(self.P1)
         self._U2, self._b, self._V2 = _thin_svd(self.P2)
-        self._squares = np.multiply.outer(self._a**2, self._b**2)
+        self.powers = np.multiply.outer(self._a**2, self._b**2)
 
     def see(self, maps: Array) -> Array:
         """P1 Z P2' of each map: (n, I, J) to (n, I_H, J_H)."""
@@ -66,7 +68,7 @@ class SeparableBlur:
         (n, I, J) array
         """
         out = np.empty(B.shape) if out is None else out
-        powers, V1_back, V2_back = c * self._squares, self._V1.T, self._V2.T
+        powers, V1_back, V2_back = c * self.powers, self._V1.T, self._V2.T
         for Z, b, mu_n in zip(out, B, np.broadcast_to(mu, len(B)), strict=True):
             inside = V1_back @ (b @ self._V2)
             inside *= powers / (powers + mu_n)
@@ -85,7 +87,7 @@ class SeparableBlur:
     def solve_cube(self, B: Array, mu: float | Array, c: float = 1.0, out: Array | None = None) -> Array:
         """`solve` for bands last, B and `out` (I, J, K); `mu` is one for all bands or one for each, (K,)."""
         I, J, K = B.shape
-        powers = c * self._squares[:, :, None]
+        powers = c * self.powers[:, :, None]
         half = (self._V1.T @ B.reshape(I, -1)).reshape(-1, J, K)
         inside = self._V2.T @ half
         inside *= powers / (powers + mu)
@@ -100,10 +102,16 @@ class SeparableBlur:
 
     def ridge_cube(self, Y: Array, mu: float) -> Array:
         """(P'P + μI)⁻¹ P'Y for bands last, (I_H, J_H, K) to (I, J, K): `solve_cube` of `back_cube`, at coarse cost."""
+        return self.from_modes(self.modes(Y), np.sqrt(self.powers) / (self.powers + mu))
+
+    def modes(self, Y: Array) -> Array:
+        """An HSI, bands last, in the left singular vectors of P1 and P2: (I_H, J_H, K) to (n, m, K)."""
         I_H, J_H, K = Y.shape
-        inside = self._U2.T @ (self._U1.T @ Y.reshape(I_H, -1)).reshape(-1, J_H, K)
-        inside *= (np.sqrt(self._squares) / (self._squares + mu))[:, :, None]
-        half = self._V2 @ inside
+        return self._U2.T @ (self._U1.T @ Y.reshape(I_H, -1)).reshape(-1, J_H, K)
+
+    def from_modes(self, modes: Array, gains: Array) -> Array:
+        """The scene with these coefficients, times `gains` (n, m), in the right ones: (n, m, K) to (I, J, K)."""
+        half = self._V2 @ (modes * gains[:, :, None])
         return (self._V1 @ half.reshape(len(half), -1)).reshape(-1, *half.shape[1:])
 
     def pseudo_inverse_cube(self, cube: Array, rtol: float = 1e-10) -> Array:

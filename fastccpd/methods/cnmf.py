@@ -71,7 +71,8 @@ class CNMF(Compiled):
 
     Notes
     -----
-    The start of the spectra is random. `n_iter` counts the updates of the MSI's abundances; in the trace, the cost is
+    The start of the spectra is random: seeds differ by 0.2 dB on Salinas, by 3 dB on the toys of CAVE, where 30 spectra
+    are sought in 31 bands. `n_iter` counts the updates of the MSI's abundances; in the trace, the cost is
     ½‖hsi − A W'‖² + ½‖msi − B W_M'‖² of the two factorisations, and in its last entry, as in the result,
     ½‖hsi − degraded‖² + ½‖msi − degraded‖² of the image.
 

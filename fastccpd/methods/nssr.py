@@ -14,6 +14,12 @@ codes S from A (V2), and starts from zeros; with D_M = PM D, in each iteration
 
 All but the equation for Z and the nonlocal mean goes pixel by pixel, and is done block by block in the cache. The
 result is Z, which is free and goes negative with noise; S D' is not.
+
+The iteration knows Z only by its products with D. So it keeps Z, U and V1 in orthonormal axes Q of the atoms' span (K
+numbers a pixel become at most a), and what Z has outside them, Z°, is made once, at the end. There A D' has no part,
+and Z° = ζ P'H° in the singular vectors of the blur, with p = a_i² b_j² and from ν = 0
+
+    ζ = (1 + ν) / (p + μ),          ν −= μζ/2          in each iteration.
 """
 
 from collections.abc import Sequence
@@ -147,19 +153,26 @@ class NSSR(Method):
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K), itemsize = msi_shape, hsi_shape, np.dtype(dtype).itemsize
         N, pixels, atoms, count = I * J, I_H * J_H, min(self.rank, I_H * J_H), self.neighbours
-        scene, half, blocks = N * K, I_H * J * K, numba.get_num_threads() * _BLOCK * (K + 2 * atoms)
+        axes = min(atoms, K)
+        scene, half, blocks = N * K, I_H * J, numba.get_num_threads() * _BLOCK * (axes + 2 * atoms)
         images = pixels * K + N * K_M
-        # Distances, neighbours, weights and columns; the matrix keeps the last two.
-        search = 3 * N * K_M + 5 * N * count
-        learning = 2 * N * count + 100 * atoms**2 + pixels * (2 * atoms + K)
-        # Z, U, V1, P'H, and one more where the result is projected or cast; the codes S, V2 and M D_M.
-        copies = 4 + (1.5 if self.back_projection else 0.5 if itemsize == 4 else 0.0)
-        loop = 2 * N * count + copies * scene + 3 * N * atoms + N * K_M + 2 * half + pixels * K + blocks + 16 * J * K
-        return 8 * (images + I * I_H * 4 + J * J_H * 4) + memory_of_phases(8 * search, 8 * learning, int(8 * loop))
+        # The matrix of weights; what the HSI has in the axes and beside them.
+        kept = images + 2 * N * count + pixels * (K + axes) + I * I_H * 4 + J * J_H * 4
+        search = 3 * N * K_M + 3 * N * count
+        learning = 100 * atoms**2 + pixels * 2 * atoms
+        # Z, U, V1 and P'H in the axes; the codes S, V2 and M D_M.
+        loop = 4 * N * axes + 3 * N * atoms + 2 * N * K_M + (2 * half + 16 * J) * axes + blocks
+        # Z and S, and the scene; what is made to project or to cast it.
+        more = max(1.5 if self.back_projection else 0.0, 0.5 if itemsize == 4 else 0.0)
+        last = N * axes + N * atoms + int((1 + more) * scene) + half * K + pixels * K
+        return 8 * kept + memory_of_phases(8 * search, 8 * learning, 8 * loop, 8 * last)
 
 
 class _ADMM:
-    """The state of the iteration, in data divided by `scale`; `half_V1` and `half_V2` are V1/2 and V2/2."""
+    """The state of the iteration, in data divided by `scale`; `half_V1` and `half_V2` are V1/2 and V2/2.
+
+    Z, U and V1 are in the axes Q. `beside` is what the HSI has beside them, in the blur's singular vectors.
+    """
 
     def __init__(self, problem, scale, options, rng, map_blocks):
         self.problem, self.scale, self.options = problem, scale, options
@@ -167,6 +180,7 @@ class _ADMM:
         self.shape, self.mu, self.n_iter = problem.sri_shape, options.mu, 0
         self.Z: Any = None  # until it has begun
         self.U: Any = None
+        self.projected: Any = None
         self.hsi, self.msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
 
     def begin(self, pulse):
@@ -179,15 +193,24 @@ class _ADMM:
         self.W = nonlocal_weights(compared, options.neighbours, options.reach, decay, pulse)
         self.D = learn_dictionary(self.hsi.reshape(-1, K), options.rank, self.rng, pulse)
         self.D_M = self.PM @ self.D
+        self.Q = np.linalg.qr(self.D).Q
+        self.atoms, self.PM_inside = self.Q.T @ self.D, self.PM @ self.Q
         self.blur = SeparableBlur(self.problem.degradation)
-        self.pull_H = self.blur.back_cube(self.hsi).reshape(-1, K)
+        self.hsi_inside = self.hsi @ self.Q
+        outside = self.hsi - self.hsi_inside @ self.Q.T
+        self.beside = self.blur.modes(outside)
+        self.squares_beside = np.square(self.beside).sum(axis=2)
+        self.unseen = max(0.0, float(np.vdot(outside, outside)) - self.squares_beside.sum())
+        self.gain, self.half_V1_beside = np.zeros((2, *self.blur.powers.shape))
+        L = self.Q.shape[1]
+        self.pull_H = self.blur.back_cube(self.hsi_inside).reshape(-1, L)
         self.pull_M = self.msi.reshape(I * J, -1) @ self.D_M
-        self.Z, self.U, self.half_V1 = (np.zeros((I * J, K)) for _ in range(3))
+        self.Z, self.U, self.half_V1 = (np.zeros((I * J, L)) for _ in range(3))
         self.S, self.half_V2 = (np.zeros_like(self.pull_M) for _ in range(2))
 
     def advance(self, pulse):
         """New A, S and V2 block by block, Z, V1, and the nonlocal mean."""
-        options, mu, D, (I, J, K) = self.options, self.mu, self.D, self.shape
+        options, mu, D, (I, J, L) = self.options, self.mu, self.D, (*self.shape[:2], self.Q.shape[1])
         gram = self.D_M.T @ self.D_M + (options.eta1 + mu) * (D.T @ D) + mu * np.eye(D.shape[1])
         inverse = linalg.inv(gram, check_finite=False)
         blocks = [slice(start, start + _BLOCK) for start in range(0, I * J, _BLOCK)]
@@ -195,10 +218,12 @@ class _ADMM:
             pass
         self.U = None
         # What the blocks have left in Z is the right side.
-        self.blur.solve_cube(self.Z.reshape(I, J, K), mu, out=self.Z.reshape(I, J, K))
+        self.blur.solve_cube(self.Z.reshape(I, J, L), mu, out=self.Z.reshape(I, J, L))
         for _ in self.map_blocks(self._finish, blocks):
             pass
-        self.U = along(self.W, self.Z.reshape(-1, 1, K), 0).reshape(-1, K)
+        self.U = along(self.W, self.Z.reshape(-1, 1, L), 0).reshape(-1, L)
+        self.gain = (1.0 + self.half_V1_beside) / (self.blur.powers + mu)
+        self.half_V1_beside -= 0.5 * mu * self.gain
         self.mu *= options.growth
         self.n_iter += 1
         if options.back_projection and self.n_iter == options.max_iter:
@@ -212,13 +237,13 @@ class _ADMM:
         Z *= mu
         aim += Z
         aim -= half_V1
-        rhs = aim @ self.D
+        rhs = aim @ self.atoms
         rhs += self.pull_M[block]
         S *= mu
         rhs += S
         rhs += half_V2
         A = rhs @ inverse
-        np.matmul(A, self.D.T, out=aim)
+        np.matmul(A, self.atoms.T, out=aim)
         aim *= mu
         np.add(aim, half_V1, out=Z)
         Z += self.pull_H[block]
@@ -237,10 +262,27 @@ class _ADMM:
         """− μZ/2 to V1/2 of some pixels, with the new Z."""
         self.half_V1[block] -= 0.5 * self.mu * self.Z[block]
 
+    def _outside(self, columns=None):
+        """Z°, or its product with some columns (K, n)."""
+        modes = self.beside if columns is None else self.beside @ columns
+        return self.blur.from_modes(modes, self.gain * np.sqrt(self.blur.powers))
+
+    def _release(self):
+        """Give up what only the iteration needs."""
+        self.U = self.half_V1 = self.half_V2 = self.pull_H = self.pull_M = np.zeros((0, 0))
+
+    def _scene(self):
+        """Z in all its bands."""
+        Z = self._outside()
+        for row, inside in zip(Z, self.Z.reshape(*self.shape[:2], -1), strict=True):
+            row += inside @ self.Q.T
+        return Z
+
     def _project(self):
         """Z on the scenes that explain the MSI and on those that explain the HSI, in turn."""
-        Z, inverse = self.Z.reshape(self.shape), np.linalg.pinv(self.PM)
-        before = np.inf
+        self._release()
+        self.projected = Z = self._scene()
+        inverse, before = np.linalg.pinv(self.PM), np.inf
         for _ in range(_ROUNDS):
             Z += (self.msi - Z @ self.PM.T) @ inverse.T
             correction = self.blur.pseudo_inverse_cube(self.hsi - self.blur.see_cube(Z))
@@ -254,21 +296,29 @@ class _ADMM:
         """½‖hsi − degraded‖² + ½‖msi − degraded‖² of the image, in the units of the data."""
         if self.Z is None:
             return 0.5 * self.scale**2 * float(np.vdot(self.hsi, self.hsi) + np.vdot(self.msi, self.msi))
-        I, J, K = self.shape
+        I, J, _ = self.shape
         if self.options.output == "codes":
             seen = self.blur.see_cube(self.S.reshape(I, J, -1)) @ self.D.T
-            averaged = self.S @ self.D_M.T
+            averaged = (self.S @ self.D_M.T).reshape(self.msi.shape)
+            misfit = half_square(seen, self.hsi)
+        elif self.projected is not None:
+            misfit = half_square(self.blur.see_cube(self.projected), self.hsi)
+            averaged = self.projected @ self.PM.T
         else:
-            seen = self.blur.see_cube(self.Z.reshape(I, J, K))
-            averaged = self.Z @ self.PM.T
-        misfit = half_square(seen, self.hsi) + half_square(averaged, self.msi.reshape(averaged.shape))
-        return misfit * self.scale**2
+            misfit = half_square(self.blur.see_cube(self.Z.reshape(I, J, -1)), self.hsi_inside)
+            misfit += 0.5 * (self.unseen + np.vdot(self.squares_beside, (1.0 - self.gain * self.blur.powers) ** 2))
+            averaged = (self.Z @ self.PM_inside.T).reshape(self.msi.shape)
+            averaged += self._outside(self.PM.T)
+        return float(misfit + half_square(averaged, self.msi)) * self.scale**2
 
     def image(self):
-        """The image in the units of the data; Z is overwritten."""
+        """The image in the units of the data; afterwards there is no state any more."""
         if self.Z is None:
             return np.zeros(self.shape)
+        self._release()
         if self.options.output == "codes":
-            np.matmul(self.S, self.D.T, out=self.Z)
-        self.Z *= self.scale
-        return self.Z.reshape(self.shape)
+            image = (self.S @ self.D.T).reshape(self.shape)
+        else:
+            image = self._scene() if self.projected is None else self.projected
+        image *= self.scale
+        return image

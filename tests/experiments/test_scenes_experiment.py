@@ -107,11 +107,19 @@ class TestTheTables:
             "|  | auto better than it by | +1.0 | -2.5 |",
         ]
         assert "|  | best rival, tuned* | stranger 18.5 | – |" in lines
-        assert "| stranger | 1 | 1 | – | +0.5 | – | 0.5 |" in lines
-        assert "| FUSE | 1 | 0 | 1 | -1.0 | +2.5 | 0.5 |" in lines
+        assert "| stranger | 1 | 0 | 1 | – | +0.5 | – | 0.5 |" in lines
+        assert "| FUSE | 1 | 1 | 0 | 1 | -1.0 | +2.5 | 0.5 |" in lines
         assert figures.UPPER_BOUND in page
         assert "## b" in lines
         assert "| UC-C-Tucker | 11.0 | – |" in lines
+
+    def test_every_cell_in_which_a_rival_is_better_is_named(self, two_scenes):
+        where = "FUSE* on a (no noise) by 2.50 dB; stranger on b (at 5 dB) by 0.50 dB."
+        sentence = f"In R-SNR a rival is better than auto in 2 of 3 cells: {where}"
+        assert sentence in leaders.report(two_scenes).splitlines()
+        assert sentence in leaders.winners(two_scenes).splitlines()
+        alone = leaders.standings([row("a", 5.0, "auto", 20.0), row("a", 5.0, "scott", 10.0)])
+        assert leaders.where_beaten(alone).startswith("In R-SNR no rival is better than auto in any cell")
 
     def test_the_csv_has_a_line_for_each_system_of_each_cell(self, two_scenes, tmp_path):
         leaders.write_standings(tmp_path / "standings.csv", two_scenes)
@@ -194,7 +202,7 @@ def test_a_system_that_was_tuned_in_one_cell_is_not_called_tuned_in_another(two_
     cells = leaders.standings(found)
     assert ("hysure", True) in cells["a", 5.0]
     assert ("hysure", True) not in cells["a", None]
-    assert "| HySure | 2 | 1 |" in leaders.winners(found).splitlines()
+    assert "| HySure | 2 | 1 | 0 | 0 | -9.0 | -1.0 | 0.5 |" in leaders.winners(found).splitlines()
 
 
 class TestTheCommand:
