@@ -192,6 +192,13 @@ class MapData:
         self.blur.add_fine(self.layout, coarse, target)
         return target
 
+    def carried(self, maps: Array, F: Array) -> Array:
+        """The stack of a scene whose (I, P, J) maps of other spectra F are known."""
+        change, Z = np.linalg.pinv(self.F) @ F, self.layout.zeros()
+        for row, other in zip(self.layout.rows(Z), maps, strict=True):
+            row[...] = change @ other
+        return Z
+
     def misfit_and_cost(self, Z: Array) -> tuple[float, float]:
         """Of a stack: χ² over both images, and ½ ‖…‖² of both without weights, in the caller's units."""
         coarse = self.blur.coarse_of_stack(self.layout, Z)
