@@ -31,7 +31,7 @@ class Probed:
     def __init__(self, path: MapPath):
         self.path, data = path, path.data
         self._probe = data.layout.zeros()
-        data.disturb(np.random.default_rng(0), self._probe)
+        data.disturb(np.random.default_rng(0).standard_normal, self._probe)
         target = DISTURBANCE * self._probe
         target += data.target
         self._disturbed = MapPath(path.system, path.Z.copy(), target)

@@ -93,7 +93,7 @@ def begin(data, target=None):
 def disturbance(data, rng):
     """White noise on the data, as (I, J, P) maps see it."""
     stack = data.layout.zeros()
-    data.disturb(rng, stack)
+    data.disturb(rng.standard_normal, stack)
     return data.layout.maps(stack)
 
 
@@ -206,7 +206,7 @@ def test_the_estimated_risk_is_the_true_one_for_given_spectra():
         data = data_of(problem, S / sigma, *sigmas)
         truth = data_of(Problem(*clean, problem.degradation), S / sigma, *sigmas)
         probe = data.layout.zeros()
-        data.disturb(np.random.default_rng(100 + seed), probe)
+        data.disturb(np.random.default_rng(100 + seed).standard_normal, probe)
         paths = begin(data), begin(data, data.target + windows.DISTURBANCE * probe)
         for path in paths:
             path.smooth(tv_maps.FIRST)
