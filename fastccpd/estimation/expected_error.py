@@ -95,7 +95,8 @@ def _squares(maps, root):
 
 def _sample(system, rng):
     """A stack drawn from the distribution of the maps."""
-    layout, noise = system.layout, system.layout.zeros()
+    layout, noise = system.layout, system.r  # it becomes the residual, and takes no room of its own
+    noise[...] = 0.0
     system.data.disturb(partial(_signs, rng), noise)
     rows, below, right = (layout.rows(stack) for stack in (noise, system.below, system.right))
     for i in range(layout.I):

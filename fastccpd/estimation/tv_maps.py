@@ -49,7 +49,7 @@ from .map_system import MapSystem
 from .missing_detail import missing_detail
 from .moments import complete, pixels_of
 from .noise import Noise, noise_of
-from .subspace import Subspace, scaled, spectra_of, subspace_of
+from .subspace import Subspace, known_noise, scaled, spectra_of, subspace_of
 from .watch import Stopped, Watch
 from .windows import Probed, windows_of
 
@@ -192,13 +192,6 @@ def rough_maps(problem: Problem, noise: Noise, subspace: Subspace) -> Array:
     return _Fit(problem, noise, subspace, Watch("rough maps"), errors=False).rough()
 
 
-def known_noise(problem: Problem, noise: Noise, subspace: Subspace) -> float:
-    """Which part of the variance that the fit divides by is noise that was found in the images."""
-    sigmas = zip((noise.hsi, noise.msi), (subspace.hsi, subspace.msi))
-    shares = [np.square(np.minimum(found / used, 1.0)).mean() for found, used in sigmas]
-    return float(np.average(shares, weights=problem.sizes))
-
-
 class _Fit:
     """One fit: the path of λ, and the best of it so far."""
 
@@ -271,7 +264,9 @@ class _Fit:
         """Fit one λ after the other until the risk rises; a large scene with the λ that its windows choose."""
         windows = [Probed(self._window(*window)) for window in windows_of(self.problem)]
         if windows:
-            return self._go_to(*self._chosen_by(windows, max_iter))
+            chosen = self._chosen_by(windows, max_iter)
+            del windows  # their room is needed for the whole
+            return self._go_to(*chosen)
         path = self.path
         for step, cost, change in self._down([Probed(path)]):
             self.smoothest = path.Z.copy() if self.best is None else self.smoothest
@@ -367,6 +362,7 @@ class _Fit:
             except Stopped as stopped:
                 status = stopped.status
         S = sigma_H[:, None] * data.F
+        del self.path  # its room is needed for the copy
         return MapFit(
             Z=data.layout.maps(Z),
             S=S,
