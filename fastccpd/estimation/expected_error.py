@@ -2,9 +2,9 @@
 
 **How much.** With the weights w of the squares that bound the price of edges, the maps are the mode of a normal
 distribution of precision H, the Hessian of the quadratic. Samples of it cost one solution each: H δ = R'n + D'√w n', n
-and n' white noise on data and differences. What the spectra cannot explain is added, and the fine detail that the maps
-lack (`missing_detail.py`), up to half of all that. On the scenes measured, errors were about a fifth larger than the
-distribution says.
+and n' white on data and differences (random signs, for only second moments matter). What the spectra cannot explain is
+added, and the fine detail that the maps lack (`missing_detail.py`), up to half of all that. On the scenes measured,
+errors were about a fifth larger than the distribution says.
 
 **Where.** Four samples are few, so the pattern is shared with what is known without chance. Its square has three parts:
 the error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they were found from; what the choice of
@@ -13,17 +13,19 @@ are displaced and dulled. The last two are spread over the neighbourhood. Their 
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from ..model.types import Array
 from .map_system import MapSystem
+from .windows import LARGE
 
 # Pixels, as the standard deviation of a Gaussian, over which the pattern of an expected error is spread.
 _NEIGHBOURHOOD = 2.0
 
-# Samples, and how far each is solved.
-_SAMPLES, _CG_STEPS, _CG_RTOL = 4, 60, 0.05
+# Samples, of large scenes fewer, whose neighbourhoods are as small a part of them; and how far each is solved.
+_SAMPLES, _SAMPLES_OF_LARGE, _CG_STEPS, _CG_RTOL = 4, 2, 60, 0.05
 
 # How much larger errors are than the distribution says.
 _DETAILS = 1.2
@@ -66,10 +68,11 @@ def expected_error(
     S, rng = data.hsi.sigma[:, None] * data.F, np.random.default_rng(1)
     root = _root(S.T @ S / len(S))
     pixels, seconds = np.zeros(Z.shape[:2]), np.zeros((Z.shape[2], Z.shape[2]))
-    for _ in range(_SAMPLES):
+    samples = _SAMPLES if pixels.size < LARGE else _SAMPLES_OF_LARGE
+    for _ in range(samples):
         sample = data.layout.view(_sample(system, rng))
-        pixels += _squares(sample, root) / _SAMPLES
-        seconds += sum(row.T @ row for row in sample) / (_SAMPLES * pixels.size)
+        pixels += _squares(sample, root) / samples
+        seconds += sum(row.T @ row for row in sample) / (samples * pixels.size)
     pixels = gaussian_filter(pixels, _NEIGHBOURHOOD) + unexplained.mean()
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
@@ -92,21 +95,29 @@ def _squares(maps, root):
 
 def _sample(system, rng):
     """A stack drawn from the distribution of the maps."""
-    layout, noise = system.layout, system.layout.zeros()
-    system.data.disturb(rng, noise)
+    layout, noise = system.layout, system.r  # it becomes the residual, and takes no room of its own
+    noise[...] = 0.0
+    system.data.disturb(partial(_signs, rng), noise)
     rows, below, right = (layout.rows(stack) for stack in (noise, system.below, system.right))
     for i in range(layout.I):
         system.pulse()
-        steps = np.sqrt(below[i]) * rng.standard_normal(rows[i].shape)
+        steps = np.sqrt(below[i]) * _signs(rng, rows[i].shape)
         rows[i] -= steps
         if i + 1 < layout.I:
             rows[i + 1] += steps
-        steps = np.sqrt(right[i]) * rng.standard_normal(rows[i].shape)
+        steps = np.sqrt(right[i]) * _signs(rng, rows[i].shape)
         rows[i] -= steps
         rows[i, :, 1:] += steps[:, :-1]
     sample = layout.zeros()
     system.solve(sample, system.residual(sample, noise)[1], _CG_STEPS, _CG_RTOL)
     return sample
+
+
+def _signs(rng, shape):
+    """Plus or minus one, by the bits of as many bytes as it takes."""
+    count = int(np.prod(shape))
+    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-count // 8)), np.uint8), count=count)
+    return (2.0 * bits.astype(np.float32) - 1.0).reshape(shape)
 
 
 def _pattern(Z, ends, data):

@@ -12,6 +12,8 @@ an error of the covariance LL' beside their noise (`Subspace.mismatch`), its squ
 of the bands that a pixel has.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..kernels.arrays import readonly
@@ -192,6 +194,13 @@ class MapData:
         self.blur.add_fine(self.layout, coarse, target)
         return target
 
+    def carried(self, maps: Array, F: Array) -> Array:
+        """The stack of a scene whose (I, P, J) maps of other spectra F are known."""
+        change, Z = np.linalg.pinv(self.F) @ F, self.layout.zeros()
+        for row, other in zip(self.layout.rows(Z), maps, strict=True):
+            row[...] = change @ other
+        return Z
+
     def misfit_and_cost(self, Z: Array) -> tuple[float, float]:
         """Of a stack: χ² over both images, and ½ ‖…‖² of both without weights, in the caller's units."""
         coarse = self.blur.coarse_of_stack(self.layout, Z)
@@ -199,13 +208,13 @@ class MapData:
         both = np.add(self.hsi.residual2(coarse, self.F), self.msi.residual2(fine, self.R))
         return float(both[0]), 0.5 * float(both[1])
 
-    def disturb(self, rng: np.random.Generator, stack: Array) -> None:
-        """Add what white noise of size 1 on all data adds to `target`."""
+    def disturb(self, draw: Callable[[tuple[int, ...]], Array], stack: Array) -> None:
+        """Add what white noise of size 1 on all data, drawn by shape, adds to `target`."""
         roots = _roots(self._grams_M)
         for row, kinds in zip(self.layout.rows(stack), self.msi.kinds):
-            row += _drawn(kinds, roots, rng).T
+            row += _drawn(kinds, roots, draw).T
         roots = _roots(self._grams_H)
-        self.blur.add_fine(self.layout, np.array([_drawn(kinds, roots, rng) for kinds in self.hsi.kinds]), stack)
+        self.blur.add_fine(self.layout, np.array([_drawn(kinds, roots, draw) for kinds in self.hsi.kinds]), stack)
 
 
 def _seen_of_runs(P, length):
@@ -248,9 +257,9 @@ def _roots(grams):
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 
-def _drawn(kinds, roots, rng):
+def _drawn(kinds, roots, draw):
     """R' times white noise, for one row of pixels."""
-    white = rng.standard_normal((len(kinds), roots.shape[1]))
+    white = draw((len(kinds), roots.shape[1]))
     return np.einsum("jpq,jq->jp", roots[kinds], white) if len(roots) > 1 else white @ roots[0].T
 
 

@@ -20,6 +20,9 @@ from .moments import Moments, eigh_signed
 # How much of what is missing by this count is an error.
 _PART = 0.33
 
+# Maps that are looked at at once.
+_AT_ONCE = 4
+
 # So many standard errors above the noise, detail is detail.
 _RARE = 4.0
 
@@ -46,10 +49,18 @@ def missing_detail(Z: Array, data: MapData, differences: Moments) -> Array:
         return nothing
     Q, triangle = np.linalg.qr(data.F)
     variances, turn = eigh_signed(Q.T @ (differences.second / differences.count) @ Q)
-    Q, maps = Q @ turn, Z @ (triangle.T @ turn)
-    has = np.mean(np.square(maps - _smoothed(data.blur, maps)), axis=(0, 1))
+    Q, turn = Q @ turn, triangle.T @ turn
+    # A few maps at a time, for in float64 all of them would take far more room than they do.
+    has = np.concatenate([_detail(Z, turn[:, p : p + _AT_ONCE], data.blur) for p in range(0, turn.shape[1], _AT_ONCE)])
     lacks = np.maximum(ratio * np.maximum(variances - 2.0, 0.0) - has, 0.0)
     return _PART**2 * data.hsi.sigma**2 * (np.square(Q) @ lacks)
+
+
+def _detail(Z, turn, blur):
+    """The mean square of the detail of some turned maps."""
+    maps = np.stack([row @ turn for row in Z])
+    maps -= _smoothed(blur, maps)
+    return np.mean(np.square(maps, out=maps), axis=(0, 1))
 
 
 def _ratio(data):

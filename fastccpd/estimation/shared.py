@@ -20,9 +20,9 @@ from .map_data import Blur
 from .moments import complete, pixels_of
 from .noise import Noise, noise_from
 from .statistics import Statistics
-from .subspace import Subspace, scaled, spectra_from, subspace_from
+from .subspace import Subspace, known_noise, scaled, spectra_from, subspace_from
 from .sums import Sums
-from .tv_maps import fit_maps, known_noise, rough_maps
+from .tv_maps import fit_maps, rough_maps
 
 
 @dataclass(frozen=True, eq=False)

@@ -132,6 +132,13 @@ def subspace_from(PM: Operator, noise: Noise, *, most: int = MOST) -> Subspace:
     return Subspace(F, hsi, msi, spectrum.signals, spectrum.values, mismatch, seconds=time.perf_counter() - began)
 
 
+def known_noise(problem: Problem, noise: Noise, subspace: Subspace) -> float:
+    """Which part of the variance that the fit divides by is noise that was found in the images."""
+    sigmas = zip((noise.hsi, noise.msi), (subspace.hsi, subspace.msi))
+    shares = [np.square(np.minimum(found / used, 1.0)).mean() for found, used in sigmas]
+    return float(np.average(shares, weights=problem.sizes))
+
+
 def _beyond(left, E, response, count):
     """What `response` sees of the second moments that E leaves, less their noise and three of its standard errors."""
     seen, signals = (response @ left * response).sum(axis=1), response @ E

@@ -24,8 +24,9 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
     and the trace is had from a second fit to data with a known disturbance added: <change of fit, disturbance>. (One
     linear system with the Hessian at the fitted maps is cheaper, but finds up to an eighth more at 10 dB: λ is then one
     step too strong on four of ten scenes, and the image up to 0.46 dB worse.) Both fits follow λ downwards from strong
-    smoothing, each from the one before, until the estimate rises. σ is no less than a floor, and more than the noise
-    where spectra leave something unexplained. Of noise that has only the share τ of σ² the estimate of the same risk is
+    smoothing, each from the one before, until the estimate rises; of a large scene in windows (`windows.py`). σ is no
+    less than a floor, and more than the noise where spectra leave something unexplained. Of noise that has only the
+    share τ of σ² the estimate of the same risk is
 
         χ² + τ (2 tr(∂fit/∂data) − N),                                                                      (3)
 
@@ -33,6 +34,7 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -43,12 +45,13 @@ from ..model.types import Array, Callback
 from .expected_error import expected_error
 from .map_data import Blur, MapData, WhitenedImage
 from .map_path import MapPath
-from .map_system import MapSystem, inner
+from .map_system import MapSystem
 from .missing_detail import missing_detail
 from .moments import complete, pixels_of
 from .noise import Noise, noise_of
-from .subspace import Subspace, scaled, spectra_of, subspace_of
+from .subspace import Subspace, known_noise, scaled, spectra_of, subspace_of
 from .watch import Stopped, Watch
+from .windows import Probed, windows_of
 
 # λ in units of sqrt(largest eigenvalue of R'R), the inverse of the noise of the map that the MSI sees best: where the
 # path begins, by what it goes on, where it ends.
@@ -62,8 +65,6 @@ SETTLED = 1e-3
 
 # Strength of the first, quadratic smoothing, and of the total variation that the spectra are found with.
 FIRST, FOR_SPECTRA = 8.0, 1.6
-
-DISTURBANCE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,13 +192,6 @@ def rough_maps(problem: Problem, noise: Noise, subspace: Subspace) -> Array:
     return _Fit(problem, noise, subspace, Watch("rough maps"), errors=False).rough()
 
 
-def known_noise(problem: Problem, noise: Noise, subspace: Subspace) -> float:
-    """Which part of the variance that the fit divides by is noise that was found in the images."""
-    sigmas = zip((noise.hsi, noise.msi), (subspace.hsi, subspace.msi))
-    shares = [np.square(np.minimum(found / used, 1.0)).mean() for found, used in sigmas]
-    return float(np.average(shares, weights=problem.sizes))
-
-
 class _Fit:
     """One fit: the path of λ, and the best of it so far."""
 
@@ -206,7 +200,8 @@ class _Fit:
         self.differences = noise.differences.divided(subspace.hsi)
         self.unexplained = np.square(subspace.hsi) - np.square(noise.hsi_floored)
         self.known_noise = known_noise(problem, noise, subspace)
-        self.hsi = WhitenedImage(problem.hsi, subspace.hsi, problem.hsi_valid, subspace.mismatch)
+        self.mismatch = subspace.mismatch
+        self.hsi = WhitenedImage(problem.hsi, subspace.hsi, problem.hsi_valid, self.mismatch)
         self.msi = WhitenedImage(problem.msi, subspace.msi, problem.msi_valid)
         self.blur = Blur(problem.degradation)
         every = np.ones(problem.hsi.shape[2], bool)
@@ -261,55 +256,74 @@ class _Fit:
         )
         before = self.data
         self.data = self._data(scaled(spectra, self.differences))
-        change = np.linalg.pinv(self.data.F) @ before.F  # the same scene, by the new spectra
-        Z, old = self.data.layout.zeros(), before.layout.rows(self.path.Z)
-        for row, old_row in zip(self.data.layout.rows(Z), old):
-            row[...] = change @ old_row
-        del before, old, self.path  # their room is needed for the next ones
+        Z = self.data.carried(before.layout.rows(self.path.Z), before.F)
+        del before, self.path  # their room is needed for the next ones
         self.path = self._begin(Z)
 
     def _follow_the_path(self, max_iter):
-        """Fit one λ after the other until the risk rises."""
-        data, path = self.data, self.path
-        # The probe of the risk is the same for every fit.
-        probe = data.layout.zeros()
-        data.disturb(np.random.default_rng(0), probe)
-        target = DISTURBANCE * probe
-        target += data.target
-        disturbed = MapPath(path.system, path.Z.copy(), target)
-        while self.weight > WEAKEST:
-            change = path.descend(self.weight)
-            disturbed.descend(self.weight)
-            dof = (inner(disturbed.Z, probe) - inner(path.Z, probe)) / DISTURBANCE
-            chi2, cost = data.misfit_and_cost(path.Z)
-            risk = chi2 - data.size + 2.0 * (dof + data.F.size)
-            self.steps.append((self.weight, chi2, dof, risk))
-            if self.best is None:
-                self.smoothest = path.Z.copy()
-            elif self._risk(self.steps[-1]) > self._risk(self.best[1]):
-                break
-            self.best = path.Z.copy(), self.steps[-1], change
+        """Fit one λ after the other until the risk rises; a large scene with the λ that its windows choose."""
+        windows = [Probed(self._window(*window)) for window in windows_of(self.problem)]
+        if windows:
+            chosen = self._chosen_by(windows, max_iter)
+            del windows  # their room is needed for the whole
+            return self._go_to(*chosen)
+        path = self.path
+        for step, cost, change in self._down([Probed(path)]):
+            self.smoothest = path.Z.copy() if self.best is None else self.smoothest
+            self.best = path.Z.copy(), step, change
             self.watch.iteration(cost, path.system.products)
             path.system.products = 0
             if max_iter is not None and len(self.watch.trace) > max_iter:
                 return Status.MAX_ITERATIONS
-            self.weight *= STEP
         return self._settle()
 
-    def _go_to(self, weight):
-        """Fit a λ that is known, by the way that leads to it, and ask for no risk."""
-        path, change = self.path, np.inf
-        while self.best is None:
-            self.weight = weight if self.weight < 1.001 * weight else self.weight
-            change = path.descend(self.weight)
-            self.smoothest = path.Z.copy() if self.smoothest is None else self.smoothest
-            if self.weight == weight:
-                chi2, cost = self.data.misfit_and_cost(path.Z)
-                self.steps.append((weight, chi2, np.nan, np.nan))
-                self.best = path.Z.copy(), self.steps[-1], change
-                self.watch.iteration(cost, path.system.products)
+    def _window(self, rows, columns, problem):
+        """A window's path, from the maps that there are."""
+        hsi = WhitenedImage(problem.hsi, self.hsi.sigma, problem.hsi_valid, self.mismatch)
+        msi = WhitenedImage(problem.msi, self.msi.sigma, problem.msi_valid)
+        data = MapData(hsi, msi, Blur(problem.degradation), problem.degradation.PM, self.data.F)
+        Z = data.carried(self.data.layout.rows(self.path.Z)[rows, :, columns], self.data.F)
+        return MapPath(MapSystem(data, self.watch.pulse), Z)
+
+    def _down(self, parts):
+        """(step, cost, change) of one λ after the other until the risk, by all parts that of the whole, rises."""
+        least, share = np.inf, self.data.size / sum(part.data.size for part in parts)
+        while self.weight > WEAKEST:
+            found = np.array([part.descend(self.weight) for part in parts])
+            chi2, dof, cost = (float(part) for part in share * found[:, :3].sum(axis=0))
+            step = self._step(self.weight, chi2, dof)
+            self.steps.append(step)
+            if self._risk(step) > least:
+                return
+            least = self._risk(step)
+            yield step, cost, float(found[:, 3].max())
             self.weight *= STEP
-        return self._settle()
+
+    def _step(self, weight, chi2, dof):
+        """A λ, and the risk (2) by it."""
+        return weight, chi2, dof, chi2 - self.data.size + 2.0 * (dof + self.data.F.size)
+
+    def _chosen_by(self, windows, max_iter):
+        """The λ of least risk in all windows, the degrees of freedom of the whole by them, and if it was cut short."""
+        limit = None if max_iter is None else max_iter + 1
+        weight, _, dof, _ = [step for step, *_ in islice(self._down(windows), limit)][-1]
+        return weight, dof, Status.MAX_ITERATIONS if len(self.steps) == limit else None
+
+    def _go_to(self, weight, dof=np.nan, status=None):
+        """Fit a λ that is known, by the way that leads to it, one reweighting a step, and ask for no risk."""
+        path, self.weight = self.path, STRONGEST
+        while self.weight > 1.001 * weight:
+            path.descend(self.weight, reweightings=1)
+            self.smoothest = path.Z.copy() if self.smoothest is None else self.smoothest
+            self.weight *= STEP
+        self.weight, change = weight, path.descend(weight)
+        self.smoothest = path.Z if self.smoothest is None else self.smoothest
+        chi2, cost = self.data.misfit_and_cost(path.Z)
+        step = self._step(weight, chi2, dof)
+        self.steps = self.steps or [step]
+        self.best = path.Z, step, change
+        self.watch.iteration(cost, path.system.products)
+        return status or self._settle()
 
     def _risk(self, step):
         """(3): the estimated risk as far as the noise was found in the images."""
@@ -348,6 +362,7 @@ class _Fit:
             except Stopped as stopped:
                 status = stopped.status
         S = sigma_H[:, None] * data.F
+        del self.path  # its room is needed for the copy
         return MapFit(
             Z=data.layout.maps(Z),
             S=S,

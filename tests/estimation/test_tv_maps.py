@@ -9,7 +9,7 @@ from scenery import band_means, blur, noisy_salinas, observe
 from scipy.stats import spearmanr
 
 from fastccpd import Degradation, Problem, Status
-from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps
+from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps, windows
 from fastccpd.estimation.map_data import Blur, MapData, WhitenedImage
 from fastccpd.estimation.map_system import MapSystem
 from fastccpd.estimation.subspace import smoothed, spectra_of
@@ -93,7 +93,7 @@ def begin(data, target=None):
 def disturbance(data, rng):
     """White noise on the data, as (I, J, P) maps see it."""
     stack = data.layout.zeros()
-    data.disturb(rng, stack)
+    data.disturb(rng.standard_normal, stack)
     return data.layout.maps(stack)
 
 
@@ -206,13 +206,13 @@ def test_the_estimated_risk_is_the_true_one_for_given_spectra():
         data = data_of(problem, S / sigma, *sigmas)
         truth = data_of(Problem(*clean, problem.degradation), S / sigma, *sigmas)
         probe = data.layout.zeros()
-        data.disturb(np.random.default_rng(100 + seed), probe)
-        paths = begin(data), begin(data, data.target + tv_maps.DISTURBANCE * probe)
+        data.disturb(np.random.default_rng(100 + seed).standard_normal, probe)
+        paths = begin(data), begin(data, data.target + windows.DISTURBANCE * probe)
         for path in paths:
             path.smooth(tv_maps.FIRST)
             for strength in (1.6, 0.8):
                 path.descend(strength)
-        degrees = np.sum((paths[1].Z - paths[0].Z) * probe) / tv_maps.DISTURBANCE
+        degrees = np.sum((paths[1].Z - paths[0].Z) * probe) / windows.DISTURBANCE
         estimated.append(data.misfit_and_cost(paths[0].Z)[0] - data.size + 2.0 * degrees)
         true.append(truth.misfit_and_cost(paths[0].Z)[0])
     assert np.mean(estimated) == pytest.approx(np.mean(true), rel=0.25)
@@ -410,3 +410,54 @@ def test_without_noise_the_weakest_weight_is_taken_and_with_noise_that_of_least_
     fit = fit_maps(clean, noise_of(clean))
     assert fit.weight * tv_maps.STEP <= tv_maps.WEAKEST
     assert fit.at_end == "weakest"
+
+
+def small_windows(monkeypatch):
+    """Take any scene for a large one, and small windows of it."""
+    monkeypatch.setattr(windows, "LARGE", 1000)
+    monkeypatch.setattr(windows, "SIDE", 16)
+
+
+def test_windows_are_spread_over_a_large_scene_and_see_it_as_the_whole_does(monkeypatch):
+    _, problem = observed(0, sigma=0.0, shape=(96, 80, 36))
+    assert not windows.windows_of(problem)
+    small_windows(monkeypatch)
+    scene = np.einsum("ijp,kp->ijk", *map_scene((96, 80, 36)))
+    found = windows.windows_of(problem)
+    assert len(found) == 9
+    assert {(rows.start * 3 // 96, columns.start * 3 // 80) for rows, columns, _ in found} == set(np.ndindex(3, 3))
+    for rows, columns, part in found:
+        assert part.sri_shape[:2] == (rows.stop - rows.start, columns.stop - columns.start)
+        for seen, given in zip(degrade(scene[rows, columns], part.degradation), (part.hsi, part.msi)):
+            np.testing.assert_allclose(given, seen, atol=1e-12)
+
+
+def test_windows_that_lack_data_are_left_out_and_most_of_them_leave_all_to_the_whole(monkeypatch):
+    small_windows(monkeypatch)
+    _, problem = observed(0, shape=(96, 80, 36))
+    for rows, expected in ((32, 6), (64, 0)):
+        valid = np.arange(96)[:, None] >= np.full(80, rows)
+        given = Problem(problem.hsi, problem.msi, problem.degradation, msi_valid=valid)
+        assert len(windows.windows_of(given)) == expected
+
+
+def test_a_large_scene_has_the_weight_of_its_windows_and_nearly_the_same_image(monkeypatch):
+    _, problem = observed(0, shape=(96, 80, 36))
+    noise = known_noise(problem)
+    whole = fit_maps(problem, noise)
+    small_windows(monkeypatch)
+    monkeypatch.setattr(windows, "SIDE", 24)
+    fit = fit_maps(problem, noise)
+    assert fit.weight in (whole.weight * tv_maps.STEP, whole.weight, whole.weight / tv_maps.STEP)
+    assert (fit.status, len(fit.trace)) == (Status.COST_SETTLED, 1)
+    assert fit.dof == pytest.approx(whole.dof, rel=0.3)
+    assert fit.risk == max(fit.chi2 - sum(problem.sizes) + 2.0 * (fit.dof + fit.S.size), fit.dof)
+    assert min(fit.path, key=lambda step: step[3])[0] == fit.weight
+    assert fit.expected_error is not None
+    scene = np.einsum("ijp,kp->ijk", *map_scene((96, 80, 36)))
+    errors = [np.linalg.norm(each.Z @ each.S.T - scene) for each in (fit, whole)]
+    assert errors[0] < 1.05 * errors[1]
+    assert fit_maps(problem, noise, max_iter=0).status is Status.MAX_ITERATIONS
+    stopped = fit_maps(problem, noise, callback=lambda state: True)
+    assert stopped.status is Status.CALLBACK
+    assert np.isfinite(stopped.Z).all()
