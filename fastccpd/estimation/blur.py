@@ -90,6 +90,30 @@ class BlurEstimate:
         )
         return P1, P2
 
+    def at_hsi(self, image: ArrayLike, place: Sequence[float] = (0.0, 0.0)) -> Array:
+        """An image that lies where the MSI does, such as a fused one, moved to where the HSI says it lies.
+
+        A shift between the images is part of the operators, and so a fused image keeps the MSI's place; to compare it
+        with what was measured at the HSI's, it has to be moved by the shift. Values are interpolated (cubic splines).
+
+        Parameters
+        ----------
+        image : (rows, columns, bands) array
+        place : (rows, columns)
+            The shift that the HSI's own grid counts as none, in MSI pixels: 1.5 of the stereo convention at ratio 4.
+
+        Returns
+        -------
+        (rows, columns, bands) array
+        """
+        from scipy.ndimage import shift
+
+        cube, by = as_cube(image, "image"), np.subtract(place, self.shift)
+        moved = np.empty_like(cube)
+        for band in range(cube.shape[2]):
+            moved[:, :, band] = shift(cube[:, :, band], by, order=3, mode="nearest")
+        return moved
+
     def __str__(self):
         (rows, columns), (by_rows, by_columns) = self.sigma, self.sigma_errors
         (down, right), (by_down, by_right) = self.shift, self.shift_errors

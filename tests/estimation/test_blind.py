@@ -83,6 +83,16 @@ def test_a_fusion_with_an_estimated_blur_is_as_good_as_with_the_true_one():
     assert metrics.rsnr(blind.sri, SCENE) > metrics.rsnr(given.sri, SCENE) - 0.3
 
 
+def test_a_fused_image_can_be_moved_to_where_the_hsi_lies():
+    from scipy.ndimage import shift
+
+    fine, coarse = SCENE[:, :, :6], shift(SCENE[:, :, :6], (-0.6, 0.4, 0.0), order=3, mode="nearest")
+    hsi, msi = (add_noise(y, 50.0, rng=0) for y in degrade(SCENE, operators(shift=(0.6, -0.4))))
+    moved = estimate_blur(hsi, msi, RATIO, landsat(SHAPE[2])).at_hsi(fine)[4:-4, 4:-4]
+    left, before = (np.abs(each - coarse[4:-4, 4:-4]).mean() for each in (moved, fine[4:-4, 4:-4]))
+    assert left < 0.2 * before
+
+
 def test_fuse_estimates_the_operators_that_nobody_gives():
     blind = fastccpd.fuse(*pair(shift=(0.6, -0.4)))
     assert blind.stages["degradation"].blur.shift == pytest.approx((0.6, -0.4), abs=0.2)
@@ -98,6 +108,18 @@ def test_an_offset_is_not_hidden_in_an_estimated_response():
     assert verdict.disagrees
     assert verdict.cause == "scale"
     assert not estimate_degradation(hsi, msi + 0.3, RATIO, offset=False).response.offsets.any()
+
+
+def test_an_offset_that_a_response_can_hide_is_said_to_be_hidden():
+    hsi, msi = pair(35.0)
+    assert not estimate_degradation(hsi, msi, RATIO).response.unseen_offset
+    flat = hsi.copy()
+    flat[:, :, :12] = msi.mean() + add_noise(np.full_like(hsi[:, :, :12], 0.01), 20.0, rng=1)  # bands that are constant
+    found = estimate_degradation(flat, msi + 0.3, RATIO)
+    assert not found.response.offsets.any()
+    assert found.response.unseen_offset > 0.3
+    assert "would be hidden in it" in str(found.response)
+    assert found.figures()["unseen_offset"] == found.response.unseen_offset
 
 
 def test_images_too_small_to_tell_are_refused_in_one_sentence():
