@@ -199,6 +199,17 @@ def test_clean_pairs_raise_no_alarm():
         assert not verdict_of(Problem(*pair(25.0, seed), operators())).disagrees
 
 
+def test_tiny_clean_pairs_raise_no_alarm():
+    blur = gaussian((32, 32), RATIO, sigma=1.7, phase=1.5, boundary="reflect", coarse=(8, 8))
+    tiny = Degradation(*blur, landsat(SHAPE[2]))
+    for seed in range(3, 6):
+        rng = np.random.default_rng(seed)
+        top, left = rng.integers(0, 64), rng.integers(0, 48)
+        images = degrade(SCENE[top : top + 32, left : left + 32], tiny)
+        hsi, msi = (add_noise(image, 5.0, rng) for image in images)
+        assert not verdict_of(Problem(hsi, msi, tiny)).disagrees
+
+
 @pytest.mark.parametrize(
     ("cloud", "cause"),
     [
