@@ -119,8 +119,8 @@ class BlurEstimate:
         (down, right), (by_down, by_right) = self.shift, self.shift_errors
         what = "a free profile about a Gaussian" if self.profile is not None else "a Gaussian"
         text = (
-            f"{what} of σ {rows:.2f} ± {by_rows:.2f} by {columns:.2f} ± {by_columns:.2f} MSI pixels, its centre "
-            f"{down:+.2f} ± {by_down:.2f} down and {right:+.2f} ± {by_right:.2f} right of the middle"
+            f"{what} of σ {_within(rows, by_rows)} by {_within(columns, by_columns)} MSI pixels, its centre "
+            f"{_within(down, by_down, '+')} down and {_within(right, by_right, '+')} right of the middle"
         ).replace("-", "−")
         if self.left_out:
             text += f", without {self.left_out:.0%} of the picture, which is unlike in the two images"
@@ -281,6 +281,12 @@ def blur_of(
         left_out=float(evidence.left_out.mean()),
         profile=free,
     )
+
+
+def _within(value, error, sign=""):
+    """A number and its standard error, with a third decimal where the second of the error is zero."""
+    digits = 3 if 0.0 < error < 0.005 else 2
+    return f"{value:{sign}.{digits}f} ± {error:.{digits}f}"
 
 
 def _floats(numbers):

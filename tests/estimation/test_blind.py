@@ -1,5 +1,8 @@
 """Blur, shift and response from the images alone, and the verdict: right numbers, honest errors, the right cause."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -43,6 +46,12 @@ def test_more_noise_means_larger_errors_and_no_bias():
     )
     assert np.median([f.sigma_errors for f in low]) > 3.0 * np.median([f.sigma_errors for f in high])
     assert np.median([f.sigma for f in low]) == pytest.approx(1.7, rel=0.1)
+
+
+def test_small_errors_are_told_with_a_digit_that_is_not_zero():
+    found = replace(estimate_blur(*pair(), RATIO), sigma_errors=(0.0021, 0.021), shift_errors=(0.0, 0.0049))
+    assert " ± 0.002 by " in str(found)
+    assert re.search(r"± 0\.02 MSI .* ± 0\.00 down and .* ± 0\.005 right", str(found))
 
 
 def test_what_is_given_is_kept():
