@@ -11,7 +11,7 @@ HSI's along the bands, and a coordinate system where the MSI has one; its attrib
 Both must lie on one grid already, each HSI pixel on whole MSI pixels; `fastccpd.rasters.fuse_files` brings files there.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def fuse(hsi: Any, msi: Any, degradation: Degradation | None = None, **options: 
             valid[f"{name}_valid"] = there
     result = api.fuse(cubes["hsi"], cubes["msi"], degradation, **options, **valid)
     sri = np.moveaxis(result.sri, 2, 0)
-    ratio = msi_ratio(result.degradation)
+    ratio = msi_ratio(cast(Degradation, result.degradation))
     missing = ~images["msi"][1] | ~images["hsi"][1].repeat(ratio[0], axis=0).repeat(ratio[1], axis=1)
     empty = _empty_bands(images["hsi"][0], hsi, "hsi")
     if missing.any() or empty.any():
