@@ -11,7 +11,7 @@ HSI's along the bands, and a coordinate system where the MSI has one; its attrib
 Both must lie on one grid already, each HSI pixel on whole MSI pixels; `fastccpd.rasters.fuse_files` brings files there.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,22 +30,23 @@ _COLUMNS = ("x", "col", "cols", "column", "columns", "lon", "longitude", "eastin
 _BANDS = ("band", "bands", "wavelength", "wavelengths", "channel")
 
 
-def fuse(hsi: Any, msi: Any, degradation: Degradation, **options: Any) -> Any:
+def fuse(hsi: Any, msi: Any, degradation: Degradation | None = None, **options: Any) -> Any:
     """Fuse two DataArrays.
 
     Parameters
     ----------
     hsi, msi : xarray.DataArray
         Three-dimensional, with dimensions that are called band, y and x, or the like, in any order.
-    degradation : Degradation
-        How the two arise from the scene.
+    degradation : Degradation, optional
+        How the two arise from the scene. None: blur, shift and response are estimated from the images.
     **options
         Whatever `fastccpd.fuse` takes.
 
     Returns
     -------
     xarray.DataArray
-        (band, y, x): the fused image, NaN where there were no data. `attrs["fastccpd_…"]` say how it was made.
+        (band, y, x): the fused image, NaN where there were no data, also in bands of the HSI that hold none.
+        `attrs["fastccpd_…"]` say how it was made.
 
     Raises
     ------
@@ -68,14 +69,20 @@ def fuse(hsi: Any, msi: Any, degradation: Degradation, **options: Any) -> Any:
     xarray = needed("xarray", "fastccpd.xarray")
     images = {name: as_image(array, name) for name, array in (("hsi", hsi), ("msi", msi))}
     _check_grids(images)
-    valid: dict[str, Any] = {f"{name}_valid": image[1] for name, image in images.items() if not image[1].all()}
-    cubes = {name: np.where(image[1][:, :, None], image[0], image[0].dtype.type(0)) for name, image in images.items()}
+    cubes, valid = {}, {}
+    for name, (cube, pixels, _) in images.items():
+        # Where pixels have data, a band that has none has NaN or nodata all the same: it is left out as a band.
+        there = pixels[:, :, None] & ~_empty_bands(cube, (hsi if name == "hsi" else msi), name)
+        cubes[name] = np.where(there, cube, cube.dtype.type(0))
+        if not there.all():
+            valid[f"{name}_valid"] = there
     result = api.fuse(cubes["hsi"], cubes["msi"], degradation, **options, **valid)
     sri = np.moveaxis(result.sri, 2, 0)
-    ratio = msi_ratio(degradation)
+    ratio = msi_ratio(cast(Degradation, result.degradation))
     missing = ~images["msi"][1] | ~images["hsi"][1].repeat(ratio[0], axis=0).repeat(ratio[1], axis=1)
-    if missing.any():
-        sri = np.where(missing, sri.dtype.type(np.nan), sri)
+    empty = _empty_bands(images["hsi"][0], hsi, "hsi")
+    if missing.any() or empty.any():
+        sri = np.where(missing | empty[:, None, None], sri.dtype.type(np.nan), sri)
     attributes = dict(hsi.attrs) | {
         "fastccpd_method": result.method,
         "fastccpd_status": str(result.status),
@@ -102,19 +109,30 @@ def as_image(array: Any, name: str) -> tuple[Array, Mask, Georeference | None]:
     -------
     cube : (rows, columns, bands) array
     valid : (rows, columns) bool array
+        False where a band has no data that has some elsewhere.
     georeference : Georeference or None
     """
     rows, columns, bands = _dimensions(array, name)
     values = np.asarray(array.transpose(rows, columns, bands).data)
     if values.dtype.kind not in "fiu":
         raise TypeError(f"{name}: got dtype {values.dtype}; real numbers are needed")
+    absent = gone(values, _nodata(array, name))
+    empty = absent.all(axis=(0, 1))
+    valid = np.asarray(~absent[:, :, ~empty].any(axis=2)) & ~empty.all()
+    return values, valid, _georeference(array, rows, columns)
+
+
+def _nodata(array, name):
     nodata = array.attrs.get("_FillValue", array.encoding.get("_FillValue"))
     try:
-        nodata = None if nodata is None else float(nodata)
+        return None if nodata is None else float(nodata)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: got {nodata!r} as _FillValue; a number is needed") from None
-    valid = np.asarray(~gone(values, nodata).any(axis=2))
-    return values, valid, _georeference(array, rows, columns)
+
+
+def _empty_bands(cube, array, name):
+    """The bands of (rows, columns, bands) without data at any pixel."""
+    return np.asarray(gone(cube, _nodata(array, name)).all(axis=(0, 1)))
 
 
 def msi_ratio(degradation: Degradation) -> tuple[int, int]:

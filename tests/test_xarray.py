@@ -8,7 +8,7 @@ from pair_files import RATIO, SHAPE, UTM_33, pair
 
 import fastccpd
 import fastccpd.xarray
-from fastccpd.imaging import preset
+from fastccpd.imaging import degrade, preset, scenes
 
 QUICK = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 3}
 
@@ -65,6 +65,24 @@ def test_nan_has_no_part_and_is_nan_again():
     gone = np.isnan(fused.data).all(axis=0)
     assert gone.sum() == RATIO**2
     assert gone[8:12, 12:16].all()
+
+
+def test_a_band_of_nan_has_no_part_and_is_nan_again():
+    hsi, msi, degradation = arrays()
+    hsi = hsi.copy()
+    hsi.loc[{"band": 5}] = np.nan
+    fused = fastccpd.xarray.fuse(hsi, msi, degradation, **QUICK)
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(fused.data).any(axis=(1, 2))), [4])
+    assert np.isnan(fused.data[4]).all()
+
+
+def test_operators_that_nobody_gives_are_estimated():
+    shape = (96, 80, 40)
+    wide = preset("stereo", shape)
+    images = degrade(scenes.synthetic(shape).cube, wide)
+    one, other = (xarray.DataArray(image, dims=("y", "x", "band")) for image in images)
+    fused = fastccpd.xarray.fuse(one, other, **QUICK)
+    assert fused.shape == (40, 96, 80)
 
 
 def test_what_cannot_be_is_refused_by_name():

@@ -90,13 +90,37 @@ class BlurEstimate:
         )
         return P1, P2
 
+    def at_hsi(self, image: ArrayLike, place: Sequence[float] = (0.0, 0.0)) -> Array:
+        """An image that lies where the MSI does, such as a fused one, moved to where the HSI says it lies.
+
+        A shift between the images is part of the operators, and so a fused image keeps the MSI's place; to compare it
+        with what was measured at the HSI's, it has to be moved by the shift. Values are interpolated (cubic splines).
+
+        Parameters
+        ----------
+        image : (rows, columns, bands) array
+        place : (rows, columns)
+            The shift that the HSI's own grid counts as none, in MSI pixels: 1.5 of the stereo convention at ratio 4.
+
+        Returns
+        -------
+        (rows, columns, bands) array
+        """
+        from scipy.ndimage import shift
+
+        cube, by = as_cube(image, "image"), np.subtract(place, self.shift)
+        moved = np.empty_like(cube)
+        for band in range(cube.shape[2]):
+            moved[:, :, band] = shift(cube[:, :, band], by, order=3, mode="nearest")
+        return moved
+
     def __str__(self):
         (rows, columns), (by_rows, by_columns) = self.sigma, self.sigma_errors
         (down, right), (by_down, by_right) = self.shift, self.shift_errors
         what = "a free profile about a Gaussian" if self.profile is not None else "a Gaussian"
         text = (
-            f"{what} of σ {rows:.2f} ± {by_rows:.2f} by {columns:.2f} ± {by_columns:.2f} MSI pixels, its centre "
-            f"{down:+.2f} ± {by_down:.2f} down and {right:+.2f} ± {by_right:.2f} right of the middle"
+            f"{what} of σ {_within(rows, by_rows)} by {_within(columns, by_columns)} MSI pixels, its centre "
+            f"{_within(down, by_down, '+')} down and {_within(right, by_right, '+')} right of the middle"
         ).replace("-", "−")
         if self.left_out:
             text += f", without {self.left_out:.0%} of the picture, which is unlike in the two images"
@@ -257,6 +281,12 @@ def blur_of(
         left_out=float(evidence.left_out.mean()),
         profile=free,
     )
+
+
+def _within(value, error, sign=""):
+    """A number and its standard error, with a third decimal where the second of the error is zero."""
+    digits = 3 if 0.0 < error < 0.005 else 2
+    return f"{value:{sign}.{digits}f} ± {error:.{digits}f}"
 
 
 def _floats(numbers):

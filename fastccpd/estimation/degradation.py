@@ -56,6 +56,7 @@ class DegradationEstimate:
                 "gains": self.response.gains.tolist(),
                 "offsets": self.response.offsets.tolist(),
                 "offset_errors": self.response.offset_errors.tolist(),
+                "unseen_offset": self.response.unseen_offset,
             }
         return found
 

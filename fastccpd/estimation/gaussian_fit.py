@@ -17,7 +17,9 @@ explain of it (variable projection). σ_M is what the MSI's differences say, or 
 A Gauss-Newton step costs one pass over the images. Standard errors are A⁻¹ V A⁻¹, A the curvature, V the variance of
 the score: the noise of the HSI and misfit beyond noise, white, and that of the MSI, which neighbours share. A weak
 prior (width within a factor of 1.65, place within half an HSI pixel, one standard deviation) holds what images cannot
-tell.
+tell. Where the response is not given, signals too weak to stand out are lost, and a scene may have some that look like
+a shift or a wider blur of stronger ones (bands of a sensor that are a little off each other are such): how far the
+result would move without the weakest signals that do stand out is added to the errors.
 
 One more such step from the result, now with kernels that no separable Gaussian has, is a test of the model: how far
 their coefficients are from zero.
@@ -51,8 +53,9 @@ _CONTRADICTION = 2.5
 # Without a response, more than the misfit shows is lost with weak signals: so many times its variance, by simulation.
 _LOST = 8.0
 
-# Directions of the HSI count as signals above so many times the largest that noise would have.
-_STANDS_OUT = 1.05
+# Directions of the HSI count as signals above so many times the largest that noise would have, and as weak ones below
+# so many times as much.
+_STANDS_OUT, _WEAK = 1.05, 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +161,12 @@ class GaussianFitter:
 
     def finish(self, parameters: Array, converged: bool) -> GaussianFit:
         """Errors and the test of the model, at the end."""
-        look = self._look(parameters, whole=True)
+        moments = self._gather(Gaussian.of(parameters), True)
+        look = self._looked(moments)
         _, covariance = self._solved(look, 4)
+        if self._response is None:
+            moved, _ = self._solved(self._looked(moments, strong=True), 4)
+            covariance = covariance + np.outer(moved, moved)
         step, of_all = self._solved(look, len(look.score))
         of_others = of_all[4:, 4:]
         return GaussianFit(
@@ -210,18 +217,20 @@ class GaussianFitter:
         return 0.5 * weights @ look.squares + 0.5 * self._precision @ (parameters - self._usual) ** 2
 
     def _look(self, parameters, whole=False):
-        moments = self._gather(Gaussian.of(parameters), whole)
-        return _Look(moments, self._noise_hsi, self._noise_msi, self._response, self._gains)
+        return self._looked(self._gather(Gaussian.of(parameters), whole))
+
+    def _looked(self, moments, strong=False):
+        return _Look(moments, self._noise_hsi, self._noise_msi, self._response, self._gains, strong)
 
 
 class _Look:
-    """Score, curvature and misfit at one Gaussian."""
+    """Score, curvature and misfit at one Gaussian; `strong`: without the weakest of the HSI's signals."""
 
-    def __init__(self, moments, noise_hsi, noise_msi, response, gains):
+    def __init__(self, moments, noise_hsi, noise_msi, response, gains, strong=False):
         n, shares = moments.count, moments.shares
         seen, crossed, second = moments.centred()
         bands = len(seen)
-        R, bases, self.signals = _responses(crossed, second, n, noise_hsi, response, gains)
+        R, bases, self.signals = _responses(crossed, second, n, noise_hsi, response, gains, strong)
         squares = seen[:, 0, 0] - 2.0 * np.einsum("mk,mk->m", crossed[:, 0], R)
         squares += np.einsum("mk,kl,ml->m", R, second, R)
         fitted = 1 + (self.signals if response is None else int(gains))
@@ -251,7 +260,7 @@ class _Look:
         self.variance += np.einsum("m,mij->ij", self.weights**2 * texture, shared)
 
 
-def _responses(crossed, second, n, noise, response, gains):
+def _responses(crossed, second, n, noise, response, gains, strong):
     """R; for each band a basis of what R may still be and its Gramian, which is diagonal; the number of signals."""
     bands = len(crossed)
     if response is not None:
@@ -266,6 +275,9 @@ def _responses(crossed, second, n, noise, response, gains):
     values, vectors = np.linalg.eigh(second / np.outer(sigma, sigma))
     largest = (np.sqrt(n) + np.sqrt(len(values))) ** 2
     stands_out = values > _STANDS_OUT * largest
+    if strong and stands_out.any():
+        stands_out[np.argmax(stands_out)] = False  # at least the weakest, for values ascend
+        stands_out &= values > _WEAK * _STANDS_OUT * largest
     stands_out[-1] = True
     basis, values = vectors[:, stands_out] / sigma[:, None], np.maximum(values[stands_out] - n, 1e-3 * n)
     return (crossed[:, 0] @ basis / values) @ basis.T, [(basis, values)] * bands, len(values)

@@ -15,7 +15,7 @@ sums are the gains between the units of the two images.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +61,9 @@ class ResponseEstimate:
         Root mean square of what is left of (1), in the MSI's units.
     expected : (MSI bands,) array
         What noise alone would leave.
+    unseen_offset : float
+        As large an offset of all bands, in the MSI's units, might be hidden in the response: what it would leave
+        unexplained is no more than chance leaves. Zero where an offset was sought and belongs to what was found.
     """
 
     PM: Operator
@@ -69,6 +72,7 @@ class ResponseEstimate:
     offset_errors: np.ndarray
     residual: np.ndarray
     expected: np.ndarray
+    unseen_offset: float = 0.0
 
     @property
     def gains(self) -> Array:
@@ -87,6 +91,8 @@ class ResponseEstimate:
         )
         if self.offsets.any():
             text += f", offsets {self.offsets.min():.3g} to {self.offsets.max():.3g}"
+        if self.unseen_offset:
+            text += f"; an offset between the images of up to {self.unseen_offset:.2g} would be hidden in it"
         return text.replace("-", "−")
 
 
@@ -194,11 +200,14 @@ def response_of(
     if offset is None:
         given = pixels, seen, sigma, seen_noise, wavelengths, overlap
         without, by_chance = response_of(*given, False), np.sqrt(2.0 / n)
+        level = float(np.sqrt(np.mean(seen**2)))
+        hidden = _unseen(pixels, sigma, np.sqrt(_BEYOND * by_chance * np.mean(without.expected**2)))
+        without = replace(without, unseen_offset=hidden if hidden > _MATTERS * level else 0.0)
         if without.misfit <= 1.0 + _BEYOND * by_chance:
             return without
         found = response_of(*given, True)
         left = max(found.misfit, 1.0)
-        size = abs(found.offsets.mean()) / np.sqrt(np.mean(seen**2))
+        size = abs(found.offsets.mean()) / level
         mends = without.misfit - left > max(_BEYOND * by_chance, _MENDS * (without.misfit - 1.0))
         return found if mends and size > _MATTERS else without
     allowed = _overlap(overlap, number, bands)
@@ -240,6 +249,19 @@ def response_of(
         residual=np.sqrt(left),
         expected=np.sqrt(expected),
     )
+
+
+def _unseen(pixels, sigma, least):
+    """The largest constant of which the HSI's signals leave no more than `least`, root mean square.
+
+    Signs of a response are not asked for: with them some of these constants might be seen.
+    """
+    n, white = len(pixels), pixels / sigma
+    values, vectors = np.linalg.eigh(white.T @ white)
+    kept = values > _STANDS_OUT * (np.sqrt(n) + np.sqrt(len(values))) ** 2
+    along = vectors[:, kept].T @ white.sum(axis=0)
+    left = 1.0 - float(np.sum(along**2 / np.maximum(values[kept] - n, 1.0))) / n
+    return float(least / np.sqrt(max(left, 1e-8)))
 
 
 def _nonnegative(gram, rhs):

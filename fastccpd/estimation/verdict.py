@@ -311,7 +311,11 @@ class _Pair:
             )
             if np.abs(fit.gaussian.parameters - known)[2:].max() <= _FURTHEST * ratio:
                 left = float(np.clip(then / now, 0.0, 1.0)) if now > 0.0 else 0.0
-                found.append(_geometric(name, fit, known, ratio, noise_left + left * max(before - noise_left, 0.0)))
+                after = noise_left + left * max(before - noise_left, 0.0)
+                gone = fit.count * len(self.unit) * (now - then) / noise_left
+                # Errors of few pixels are only roughly right; what is beyond them must have fallen as much in χ².
+                if not is_noise or gone > _RARE**2:
+                    found.append(_geometric(name, fit, known, ratio, after))
         return found
 
     def by_mask(self, noise):

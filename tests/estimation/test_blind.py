@@ -1,5 +1,8 @@
 """Blur, shift and response from the images alone, and the verdict: right numbers, honest errors, the right cause."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +48,12 @@ def test_more_noise_means_larger_errors_and_no_bias():
     assert np.median([f.sigma for f in low]) == pytest.approx(1.7, rel=0.1)
 
 
+def test_small_errors_are_told_with_a_digit_that_is_not_zero():
+    found = replace(estimate_blur(*pair(), RATIO), sigma_errors=(0.0021, 0.021), shift_errors=(0.0, 0.0049))
+    assert " ± 0.002 by " in str(found)
+    assert re.search(r"± 0\.02 MSI .* ± 0\.00 down and .* ± 0\.005 right", str(found))
+
+
 def test_what_is_given_is_kept():
     found = estimate_blur(*pair(), RATIO, sigma=1.7, shift=(0.0, 0.0))
     np.testing.assert_allclose((*found.sigma, *found.shift), (1.7, 1.7, 0.0, 0.0), atol=1e-12)
@@ -83,6 +92,16 @@ def test_a_fusion_with_an_estimated_blur_is_as_good_as_with_the_true_one():
     assert metrics.rsnr(blind.sri, SCENE) > metrics.rsnr(given.sri, SCENE) - 0.3
 
 
+def test_a_fused_image_can_be_moved_to_where_the_hsi_lies():
+    from scipy.ndimage import shift
+
+    fine, coarse = SCENE[:, :, :6], shift(SCENE[:, :, :6], (-0.6, 0.4, 0.0), order=3, mode="nearest")
+    hsi, msi = (add_noise(y, 50.0, rng=0) for y in degrade(SCENE, operators(shift=(0.6, -0.4))))
+    moved = estimate_blur(hsi, msi, RATIO, landsat(SHAPE[2])).at_hsi(fine)[4:-4, 4:-4]
+    left, before = (np.abs(each - coarse[4:-4, 4:-4]).mean() for each in (moved, fine[4:-4, 4:-4]))
+    assert left < 0.2 * before
+
+
 def test_fuse_estimates_the_operators_that_nobody_gives():
     blind = fastccpd.fuse(*pair(shift=(0.6, -0.4)))
     assert blind.stages["degradation"].blur.shift == pytest.approx((0.6, -0.4), abs=0.2)
@@ -98,6 +117,18 @@ def test_an_offset_is_not_hidden_in_an_estimated_response():
     assert verdict.disagrees
     assert verdict.cause == "scale"
     assert not estimate_degradation(hsi, msi + 0.3, RATIO, offset=False).response.offsets.any()
+
+
+def test_an_offset_that_a_response_can_hide_is_said_to_be_hidden():
+    hsi, msi = pair(35.0)
+    assert not estimate_degradation(hsi, msi, RATIO).response.unseen_offset
+    flat = hsi.copy()
+    flat[:, :, :12] = msi.mean() + add_noise(np.full_like(hsi[:, :, :12], 0.01), 20.0, rng=1)  # bands that are constant
+    found = estimate_degradation(flat, msi + 0.3, RATIO)
+    assert not found.response.offsets.any()
+    assert found.response.unseen_offset > 0.3
+    assert "would be hidden in it" in str(found.response)
+    assert found.figures()["unseen_offset"] == found.response.unseen_offset
 
 
 def test_images_too_small_to_tell_are_refused_in_one_sentence():
@@ -175,6 +206,17 @@ def test_the_size_of_a_disagreement_is_told_in_plain_numbers(beyond, words):
 def test_clean_pairs_raise_no_alarm():
     for seed in range(10):
         assert not verdict_of(Problem(*pair(25.0, seed), operators())).disagrees
+
+
+def test_tiny_clean_pairs_raise_no_alarm():
+    blur = gaussian((32, 32), RATIO, sigma=1.7, phase=1.5, boundary="reflect", coarse=(8, 8))
+    tiny = Degradation(*blur, landsat(SHAPE[2]))
+    for seed in range(3, 6):
+        rng = np.random.default_rng(seed)
+        top, left = rng.integers(0, 64), rng.integers(0, 48)
+        images = degrade(SCENE[top : top + 32, left : left + 32], tiny)
+        hsi, msi = (add_noise(image, 5.0, rng) for image in images)
+        assert not verdict_of(Problem(hsi, msi, tiny)).disagrees
 
 
 @pytest.mark.parametrize(
