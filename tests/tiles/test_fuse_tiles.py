@@ -189,8 +189,7 @@ def test_tiles_are_smaller_only_where_memory_forces_it():
 def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
     large = preset("stereo", (2048, 2048, 200))
     found = [of_first_pass(large, 8, memory) for memory in (64e9, 2e9, 7e8, 6e8)]
-    assert [block for block, _ in found] == [512, 512, 256, 128]
-    assert [workers for _, workers in found] == [8, 2, 1, 1]
+    assert found == [(512, 8), (512, 3), (384, 1), (256, 1)]
     _, hsi, msi, degradation = small_pair((64, 48, 36))
     sizes = []
 
