@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..machine import hand_back_freed_memory
 from .axes import declared, in_order_of_file
 from .extras import needed
 from .gdal import IDENTITY, TILE, blocks, described, numbers, opened, quiet, read_window
@@ -117,6 +118,7 @@ def stream_geotiff(path, raster, cog):
             yield write
         _check_tiles(rasterio, plain)
         if cog:
+            hand_back_freed_memory()
             _optimised_elsewhere(plain, path)
             _check_tiles(rasterio, path)
     finally:
@@ -151,12 +153,17 @@ def _optimised_elsewhere(plain, path):
 
 
 def optimise(plain, path):
-    """A cloud-optimised copy of a plain file, which is given overviews first."""
+    """A cloud-optimised copy of a plain file, which is given overviews first.
+
+    A tile of the copy has all bands, and GDAL holds about ten of them: of many bands they are smaller.
+    """
     rasterio = needed("rasterio", "writing GeoTIFF")
     copy = needed("rasterio.shutil", "writing GeoTIFF").copy
-    options = {"COMPRESS": "DEFLATE", "PREDICTOR": "YES", "BLOCKSIZE": str(TILE), "BIGTIFF": "IF_SAFER"}
+    options = {"COMPRESS": "DEFLATE", "PREDICTOR": "YES", "BIGTIFF": "IF_SAFER"}
     with quiet(rasterio), NO_LINES_OF_LIBTIFF, rasterio.Env(GDAL_PAM_ENABLED=False, GDAL_CACHEMAX=_CACHE):
         with rasterio.open(plain, "r+") as image:
+            pixel = image.count * np.dtype(image.dtypes[0]).itemsize
+            options["BLOCKSIZE"] = str(TILE if TILE * TILE * pixel <= _CACHE // 2 else TILE // 2)
             levels = [2**n for n in range(1, 32) if min(image.shape) * 2 > TILE << n]
             if levels:
                 image.build_overviews(levels, rasterio.enums.Resampling.average)

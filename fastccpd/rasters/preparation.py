@@ -91,11 +91,14 @@ class OpenPair:
     hsi, msi : Image
         With the bands that are used.
     placement : Placement
+    memory : float
+        Bytes that a look at a part of them may take.
     """
 
     hsi: Image
     msi: Image
     placement: Placement
+    memory: float = math.inf
 
     def memory_needed(self, method: Method, dtype: Any = None) -> int:
         """Bytes that both images, the method and the result take where none of them is in tiles.

@@ -18,6 +18,7 @@ from ..model.checks import as_operator
 from ..model.degradation import Degradation
 from ..model.types import Array, Mask, Operator
 from ..tiles import Span
+from ..tiles.memory import PROCESS
 from ..tiles.pieces import restricted
 from ..tiles.plan import span_of
 from ..tiles.sources import Cut, take
@@ -28,13 +29,17 @@ from .pair import Pair
 from .preparation import OpenPair
 from .remarks import Remarks
 
-# Side of the window in fine pixels, and how many of them along each axis there are to choose from.
-_SIDE, _PLACES = 768, 3
+# Sides of the window in fine pixels, the largest that fits the memory, and how many of them along each axis there are
+# to choose from; bytes that estimates take for each value of its images: measured 40 to 60.
+_SIDES, _PLACES, _OF_WINDOW = (768, 576, 384, 256), 3, 60
 
 
 def window_of(pair: OpenPair) -> tuple[slice, slice]:
     """The coarse rows and columns that are looked at: of nine places the first with data everywhere, or with most."""
-    rows, cols = (_places(size, pair.placement.grids.ratio) for size in pair.hsi.shape[:2])
+    ratio, (rows, cols, bands) = pair.placement.grids.ratio, pair.hsi.shape
+    allowed = (pair.memory - PROCESS) / _OF_WINDOW / (bands / ratio**2 + pair.msi.shape[2])
+    side = next((side for side in _SIDES if min(side, rows * ratio) * min(side, cols * ratio) <= allowed), _SIDES[-1])
+    rows, cols = (_places(size, ratio, side) for size in pair.hsi.shape[:2])
     found: list[tuple[float, tuple[slice, slice]]] = []
     for where in product(rows, cols):
         share = float(pair.hsi.valid(*where).mean() * pair.msi.valid(*_fine(where, pair)).mean())
@@ -44,9 +49,9 @@ def window_of(pair: OpenPair) -> tuple[slice, slice]:
     return max(found, key=lambda entry: entry[0])[1]
 
 
-def _places(size, ratio):
+def _places(size, ratio, side):
     """Slices of coarse pixels, the one in the middle first."""
-    width = max(1, min(size, _SIDE // ratio))
+    width = max(1, min(size, side // ratio))
     starts = sorted(
         {(size - width) * n // (_PLACES - 1) for n in range(_PLACES)}, key=lambda at: abs(2 * at + width - size)
     )

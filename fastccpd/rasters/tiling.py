@@ -15,7 +15,7 @@ from .. import formats, machine, methods
 from ..estimation import Shift
 from ..model import types
 from ..model.degradation import Degradation
-from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, preview_of
+from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, memory_limit, preview_of
 from ..tiles.memory import BLOCK
 from ..tiles.state import discard
 from . import operators
@@ -149,7 +149,8 @@ def fuse_files_in_tiles(
     check_outputs(hsi, msi, psf, srf, images_written, beside, wanted)
     check_targets(output, uncertainty, overwrite, chosen, 1, "best")
     formats.check_streamed(output)
-    pair = open_pair(hsi, msi, wanted, remarks)
+    limit = memory_limit(memory)
+    pair = replace(open_pair(hsi, msi, wanted, remarks), memory=limit)
     facade = _facade(pair)
     blur, PM = given_operators(psf, srf, bands, hsi, facade, chosen, remarks)
     beyond = unseen(PM, pair.msi.bands, pair.msi.header, remarks)

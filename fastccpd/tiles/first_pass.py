@@ -20,7 +20,6 @@ from ..model.empty_bands import known_bands
 from ..model.types import Array, Operator
 from ..model.verdict import Judged
 from .crews import Hands, done_in_any_order
-from .memory import FIRST_BLOCK
 from .pieces import Piece, piece_of
 from .plan import span_of
 from .sources import Source, take
@@ -34,7 +33,9 @@ _FITTED, _WINDOW = 256, 160
 _WINDOWS = 3
 
 
-def statistics_of_scene(hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any) -> Statistics:
+def statistics_of_scene(
+    hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any, block: int = 512
+) -> Statistics:
     """The `Statistics` of all blocks of a scene, added up.
 
     Parameters
@@ -43,8 +44,10 @@ def statistics_of_scene(hsi: Source, msi: Source, degradation: Degradation, crew
     degradation : Degradation
     crew : Hands
     dtype : dtype or None
+    block : int
+        Side of a block in fine pixels.
     """
-    blocks = _pairs(degradation, _blocks, FIRST_BLOCK)
+    blocks = _pairs(degradation, _blocks, block)
 
     def task(part):
         return lambda: Gather(_piece(hsi, msi, degradation, part, dtype).read())
@@ -56,12 +59,14 @@ def statistics_of_scene(hsi: Source, msi: Source, degradation: Degradation, crew
     return total
 
 
-def judged_scene(hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any) -> Judged:
+def judged_scene(
+    hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any, block: int = 512
+) -> Judged:
     """The verdict on a scene: as of `verdict_of`, without the whole of it in memory.
 
     Parameters
     ----------
-    hsi, msi, degradation, crew, dtype
+    hsi, msi, degradation, crew, dtype, block
         As of `statistics_of_scene`.
     """
 
@@ -78,7 +83,7 @@ def judged_scene(hsi: Source, msi: Source, degradation: Degradation, crew: Hands
 
     def elsewhere(unit):
         left, chosen = np.zeros(hsi.shape[:2]), np.zeros(hsi.shape[:2], bool)
-        blocks = _pairs(degradation, _blocks, FIRST_BLOCK)
+        blocks = _pairs(degradation, _blocks, block)
 
         def task(part):
             return lambda: Compare(_piece(hsi, msi, degradation, part, dtype).read(), unit)

@@ -14,9 +14,9 @@ from .plan import DEFAULT_TILE, LADDER, Plan, make_plan
 # A process with all that it imports, before it has done anything; measured 210 to 250 MB.
 PROCESS = 260 << 20
 
-# Side in fine pixels of the blocks of the first pass, and what its tasks take, in sizes of the images of a block:
-# measured 10.
-FIRST_BLOCK, _OF_FIRST = 512, 10
+# Side in fine pixels of the blocks of the first pass, less only where memory forces it, and the bytes that its tasks
+# take for each value of the images of a block: measured 40 to 44, for they work in double precision.
+_FIRST_BLOCKS, _OF_FIRST = (512, 384, 256, 192, 128), 44
 
 # Output is made in blocks of this side, and so many tiles are held for it.
 BLOCK, HELD = 256, 4
@@ -92,14 +92,35 @@ def choose_plan(
     )
 
 
-def workers_of_first_pass(degradation: Degradation, dtype: Any, workers: int, memory: float | None = None) -> int:
-    """How many processes, of at most so many, fit the memory in the first pass; one in any case."""
+def of_first_pass(degradation: Degradation, workers: int, memory: float | None = None) -> tuple[int, int]:
+    """The side of the blocks of the first pass, and how many processes, of at most so many, fit the memory.
+
+    Parameters
+    ----------
+    degradation : Degradation
+    workers : int
+        The most; one in any case.
+    memory : float, optional
+        Bytes for all processes together.
+
+    Returns
+    -------
+    (int, int)
+    """
+    limit, fitting = memory_limit(memory), 0
+    for size in _FIRST_BLOCKS:
+        fitting = (limit - PROCESS) // (PROCESS + _OF_FIRST * _values(degradation, size))
+        if fitting >= 1:
+            break
+    return size, int(min(workers, max(1, fitting)))
+
+
+def _values(degradation, size):
+    """How many values the images of a block have, at most."""
     shapes = degradation.P1.shape, degradation.P2.shape
-    fine = [min(FIRST_BLOCK, shape[1]) for shape in shapes]
+    fine = [min(size, shape[1]) for shape in shapes]
     coarse = [-(-side * shape[0] // shape[1]) for side, shape in zip(fine, shapes)]
-    values = coarse[0] * coarse[1] * degradation.PM.shape[1] + fine[0] * fine[1] * degradation.PM.shape[0]
-    needed = PROCESS + _OF_FIRST * np.dtype(dtype).itemsize * values
-    return int(min(workers, max(1, (memory_limit(memory) - PROCESS) // needed)))
+    return coarse[0] * coarse[1] * degradation.PM.shape[1] + fine[0] * fine[1] * degradation.PM.shape[0]
 
 
 def _sizes(tile) -> Iterator[int]:

@@ -101,6 +101,7 @@ class FusedTiles:
                 out[rows, cols] = block
             if progress is not None:
                 progress(done, len(blocks))
+        self._held.clear()  # a file that is finished now may take the memory
 
     def close(self) -> None:
         """Let go of the folder; one that was made for this run only is removed."""

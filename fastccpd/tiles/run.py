@@ -21,7 +21,7 @@ from ..model.result import Status
 from ..workers import worker_count
 from .crews import crew_of, done_in_any_order
 from .first_pass import gramians_of_scene, judged_scene, path_risks_of_scene, statistics_of_scene
-from .memory import PROCESS, choose_plan, memory_limit, workers_of_first_pass
+from .memory import PROCESS, choose_plan, memory_limit, of_first_pass
 from .mosaic import FusedTiles
 from .pieces import piece_of
 from .plan import Plan
@@ -144,19 +144,20 @@ def fuse_tiles(
     tell = progress or (lambda _: None)
     try:
         with ExitStack() as stack:
-            first = workers
-            if client is None and workers:
-                machine.hand_back_freed_memory()
-                first = workers_of_first_pass(degradation, work, workers, memory)
+            block, fitting = of_first_pass(degradation, max(1, workers), memory)
+            first = fitting if client is None and workers else workers
+            machine.hand_back_freed_memory()
             crew = stack.enter_context(crew_of(first, client))
-            judged = _judged(state, sources, degradation, crew, dtype, tell)
+            if crew.memory is not None:  # each worker of a cluster has its own
+                block, _ = of_first_pass(degradation, 1, max(crew.memory, PROCESS) + PROCESS)
+            judged = _judged(state, sources, degradation, crew, dtype, block, tell)
             shared = None
             if request.method.shares:
-                shared = _shared(state, sources, degradation, crew, dtype, uncertainty, tell)
+                shared = _shared(state, sources, degradation, crew, dtype, block, uncertainty, tell)
             known = shared
             if request.method.shares_bands:
                 tell(TileProgress("statistics"))
-                known = statistics_of_scene(*sources, degradation, crew, dtype).moments.second
+                known = statistics_of_scene(*sources, degradation, crew, dtype, block).moments.second
             plan, count = _plan(state, degradation, request.method, work, tile, memory, shared, crew, workers)
             if client is None and workers and not min(first, len(plan)) <= count <= first:
                 stack.close()  # so that no process keeps what others may have now
@@ -198,22 +199,22 @@ def fuse_tiles(
     )
 
 
-def _judged(state, sources, degradation, crew, dtype, tell):
+def _judged(state, sources, degradation, crew, dtype, block, tell):
     """The verdict on the scene: found now, or in the run that goes on."""
     found = state.judged
     if found is None:
         tell(TileProgress("verdict"))
-        found = state.judged = judged_scene(sources[0], sources[1], degradation, crew, dtype)
+        found = state.judged = judged_scene(*sources, degradation, crew, dtype, block)
     return found
 
 
-def _shared(state, sources, degradation, crew, dtype, errors, tell):
+def _shared(state, sources, degradation, crew, dtype, block, errors, tell):
     """What the tiles share: found now, or in the run that goes on."""
     found = state.first()
     if found is None:
         tell(TileProgress("statistics"))
         hsi, msi = sources
-        statistics = statistics_of_scene(hsi, msi, degradation, crew, dtype)
+        statistics = statistics_of_scene(hsi, msi, degradation, crew, dtype, block)
         tell(TileProgress("samples"))
         with one_blas_thread():
             noise = noise_from(statistics)

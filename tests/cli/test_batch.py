@@ -232,6 +232,26 @@ def test_json_lines_have_defaults_and_relative_paths(pairs):
     assert second.output == str(pairs / "b.tif")
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_manifest_may_have_a_mark_other_ends_of_lines_spaces_and_any_script(mark, end, kind, tmp_path):
+    entries = [
+        {"hsi": "é tilé/h 1.tif", "msi": "m,1.tif", "name": "東京 1", "tile": 64},
+        {"hsi": "b.tif", "msi": "c.tif"},
+    ]
+    if kind == "csv":
+        lines = ["hsi, msi ,name,tile", 'é tilé/h 1.tif,"m,1.tif",東京 1,64', "b.tif,c.tif,,", ""]
+    else:
+        lines = [*map(json.dumps, entries), ""]
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes((mark + end.join(lines)).encode())
+    first, second = rows_of(path, None, "out/{name}.tif", {})
+    assert (first.hsi, first.msi) == (str(tmp_path / "é tilé/h 1.tif"), str(tmp_path / "m,1.tif"))
+    assert (first.output, first.options) == ("out/東京 1.tif", {"tile": 64})
+    assert (second.name, second.options) == ("b", {})
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

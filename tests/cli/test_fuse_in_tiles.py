@@ -187,7 +187,7 @@ def relative(first, second):
 @pytest.mark.parametrize("side", [768, 64])
 def test_operators_and_units_are_estimated_in_tiles_as_in_the_whole(side, tmp_path, capsys, monkeypatch):
     """A window of the scene where that is smaller than it."""
-    monkeypatch.setattr("fastccpd.rasters.tile_estimates._SIDE", side)
+    monkeypatch.setattr("fastccpd.rasters.tile_estimates._SIDES", (side,))
     _, hsi, msi, _ = small_pair((160, 128, 36), kind="reflect")
     hsi = hsi.copy()
     hsi[14:26, 10:22] = np.nan  # the middle, so that another window is looked at

@@ -11,7 +11,7 @@ from fastccpd import methods
 from fastccpd.imaging import metrics, preset
 from fastccpd.tiles import choose_plan, fuse_tiles, run
 from fastccpd.tiles.crews import crew_of
-from fastccpd.tiles.memory import workers_of_first_pass
+from fastccpd.tiles.memory import of_first_pass
 
 # What keeps the slow ones of the registry brief; that they run at all is what is asked.
 BRIEF = {
@@ -77,7 +77,14 @@ def test_the_result_does_not_depend_on_the_tile_size(kind):
         assert seam_ratio(image, whole.sri, truth, seams) < 1.02, tile
 
 
-@pytest.mark.parametrize(("method", "options"), [("nn-ccpd-nls", {"rank": 6}), ("scott", {})])
+LOCAL = [
+    ("nn-ccpd-nls", {"rank": 6}),
+    ("scott", {}),
+    ("ltmr", {"rank": 4, "eta": 1e-2, "mu": 0.05, "clusters": 40, "max_iter": 5}),
+]
+
+
+@pytest.mark.parametrize(("method", "options"), LOCAL)
 def test_local_models_are_no_worse_in_tiles(method, options):
     truth, hsi, msi, degradation = small_pair((144, 128, 36), "reflect")
     whole = fastccpd.fuse(hsi, msi, degradation, method=method, **options).sri
@@ -181,8 +188,8 @@ def test_tiles_are_smaller_only_where_memory_forces_it():
 
 def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
     large = preset("stereo", (2048, 2048, 200))
-    found = [workers_of_first_pass(large, np.float32, 8, memory) for memory in (64e9, 2e9, 6e8)]
-    assert found[0] == 8 > found[1] > found[2] == 1
+    found = [of_first_pass(large, 8, memory) for memory in (64e9, 2e9, 7e8, 6e8)]
+    assert found == [(512, 8), (512, 3), (384, 1), (256, 1)]
     _, hsi, msi, degradation = small_pair((64, 48, 36))
     sizes = []
 
@@ -192,7 +199,7 @@ def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
 
     monkeypatch.setattr(run, "crew_of", crew_here)
     for first, fitting, expected in ((1, 3, [1, 3]), (3, 1, [3, 1]), (3, 3, [3]), (2, 9, [2, 4]), (8, 9, [8])):
-        monkeypatch.setattr(run, "workers_of_first_pass", lambda *_, first=first: first)
+        monkeypatch.setattr(run, "of_first_pass", lambda *_, first=first: (512, first))
         monkeypatch.setattr(
             run, "choose_plan", lambda *a, n=fitting, **k: (choose_plan(*a, **k)[0], min(n, k["workers"], 4))
         )
