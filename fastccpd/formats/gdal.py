@@ -11,13 +11,13 @@ A driver is always named: some of GDAL's formats lead to further files, or to th
 import logging
 import re
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 
 from .inspection import reading
 from .raster import Georeference
-from .silence import NO_FAILED_LOGS
+from .silence import NO_FAILED_LOGS, NO_LINES_OF_LIBGEOTIFF
 from .units import UNITS, in_nanometres
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
@@ -54,6 +54,7 @@ def opened(rasterio, path, driver, kind, name=None):
     """A file of one driver, and of no other; `name` is what GDAL is to open where that is not the path itself."""
     with (
         reading(path, kind),
+        NO_LINES_OF_LIBGEOTIFF if driver == "JP2OpenJPEG" else nullcontext(),
         quiet(rasterio) as messages,
         rasterio.open(path.absolute() if name is None else name, driver=driver) as image,
     ):
