@@ -66,7 +66,8 @@ from scipy import sparse
 from fastccpd import Degradation
 P = np.kron(np.eye(6), np.ones((1, 4)))
 for kept in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix, sparse.coo_array):
-    for field, place, value in (("indices", -1, 99), ("indices", 0, -1), ("indptr", 1, 99), ("indptr", -1, 99), ("indptr", -1, 0)):
+    lies = [("indices", -1, 99), ("indices", 0, -1), *(("indptr", *lie) for lie in ((1, 99), (-1, 99), (-1, 0)))]
+    for field, place, value in lies:
         matrix = kept(P)
         getattr(matrix, field if hasattr(matrix, field) else "row")[place] = value
         try:

@@ -10,13 +10,13 @@ A driver is always named: some of GDAL's formats lead to further files, or to th
 
 import logging
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 
 from .inspection import reading
 from .raster import Georeference
-from .silence import NO_FAILED_LOGS
+from .silence import NO_FAILED_LOGS, NO_LINES_OF_LIBGEOTIFF
 from .units import centres_in, in_nanometres, plain_names
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
@@ -49,6 +49,7 @@ def opened(rasterio, path, driver, kind, name=None):
     """A file of one driver, and of no other; `name` is what GDAL is to open where that is not the path itself."""
     with (
         reading(path, kind),
+        NO_LINES_OF_LIBGEOTIFF if driver == "JP2OpenJPEG" else nullcontext(),
         quiet(rasterio) as messages,
         rasterio.open(path.absolute() if name is None else name, driver=driver) as image,
     ):

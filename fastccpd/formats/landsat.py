@@ -100,6 +100,6 @@ def _fields(metadata):
 
 def _inside(folder: Path, name: str) -> Path:
     """A file of a folder; a name that leads elsewhere is refused."""
-    if Path(name).name != name or name in ("", ".", ".."):
+    if Path(name).name != name or name in ("", ".", "..") or "\0" in name:
         raise ValueError(f"{folder}: its MTL.txt names {name[:60]!r}, which is no file of this folder")
     return folder / name

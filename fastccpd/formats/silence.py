@@ -39,18 +39,24 @@ class Shared:
 
 
 def _without_failed_logs():
-    """rasterio cannot log what quotes bytes that are no text, and Python prints that it failed."""
-    before = sys.unraisablehook
+    """rasterio cannot log what quotes bytes that are no text, and Python prints that it failed, perhaps twice."""
+    before, printed_before = sys.unraisablehook, sys.excepthook
 
     def hook(unraisable):
         if "log_error" not in str(unraisable.object):
             before(unraisable)
 
+    def printed(kind, error, traceback):
+        if not issubclass(kind, UnicodeDecodeError):
+            printed_before(kind, error, traceback)
+
     def end():
         if sys.unraisablehook is hook:
             sys.unraisablehook = before
+        if sys.excepthook is printed:
+            sys.excepthook = printed_before
 
-    sys.unraisablehook = hook
+    sys.unraisablehook, sys.excepthook = hook, printed
     return end
 
 
@@ -59,8 +65,7 @@ def _without_lines_of_libtiff():
     found = (getattr(_opened(path), "TIFFSetErrorHandler", None) for path in _loaded("libtiff"))
     setters = [setter for setter in found if setter is not None]
     if not setters:
-        # The stream is the whole process's: where other threads might use it, it is left alone.
-        return _without_stderr() if threading.active_count() == 1 else lambda: None
+        return _without_stderr_if_alone()
     for setter in setters:
         setter.argtypes, setter.restype = [ctypes.c_void_p], ctypes.c_void_p
     before = [setter(None) for setter in setters]
@@ -78,6 +83,11 @@ def _loaded(name):
 def _opened(path):
     with suppress(OSError):
         return ctypes.CDLL(path)
+
+
+def _without_stderr_if_alone():
+    """The stream is the whole process's: where other threads might use it, it is left alone."""
+    return _without_stderr() if threading.active_count() == 1 else lambda: None
 
 
 def _without_stderr():
@@ -100,3 +110,6 @@ NO_FAILED_LOGS = Shared(_without_failed_logs)
 
 #: Without the lines that libtiff itself prints.
 NO_LINES_OF_LIBTIFF = Shared(_without_lines_of_libtiff)
+
+#: Without the lines that libgeotiff prints on the keys of a JPEG 2000 file.
+NO_LINES_OF_LIBGEOTIFF = Shared(_without_stderr_if_alone)

@@ -84,7 +84,10 @@ def open_stack(path, bands, band_axis, known, source, notes):
         "notes": tuple(notes),
     }
     known = {"georeference": finest["georeference"], "names": [band.name for band in bands]} | known
-    header = Header((*shape, len(bands)), dtype, **known, source=source | about)
+    try:
+        header = Header((*shape, len(bands)), dtype, **known, source=source | about)
+    except ValueError as error:  # numbers of its metadata
+        raise ValueError(f"{path}: {error}") from None
     return Stored(header, load, window)
 
 

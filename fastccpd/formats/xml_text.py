@@ -3,11 +3,17 @@
 from xml.etree.ElementTree import TreeBuilder
 from xml.parsers import expat
 
+from ..model.files import first_line
+
 #: The most bytes of a document: those of products have a few hundred thousand.
 LARGEST = 1 << 25
 
 # Elements within elements.
 _DEEPEST = 100
+
+
+class _Refused(ValueError):
+    """What is XML, but not read."""
 
 
 def parse(content, path):
@@ -37,7 +43,7 @@ def parse(content, path):
         nonlocal depth
         depth += 1
         if depth > _DEEPEST:
-            raise ValueError(f"{path}: its XML is nested too deeply")
+            raise _Refused(f"{path}: its XML is nested too deeply")
         builder.start(name, attributes)
 
     def end(name):
@@ -46,14 +52,16 @@ def parse(content, path):
         builder.end(name)
 
     def refuse(*_):
-        raise ValueError(f"{path}: its XML declares a document type, which is not read")
+        raise _Refused(f"{path}: its XML declares a document type, which is not read")
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.data, refuse
     try:
         parser.Parse(content, True)
-    except expat.ExpatError as error:
-        raise ValueError(f"{path}: cannot be read as XML ({error})") from None
+    except _Refused:
+        raise
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two of an encoding that is none
+        raise ValueError(f"{path}: cannot be read as XML ({first_line(error)})") from None
     return builder.close()
 
 

@@ -7,6 +7,7 @@ those are taken that change numbers: one of them, pickle, would run code.
 
 import os
 import stat
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def open_zarr(path, band_axis, variable):
     if not is_store(path):
         raise ValueError(f"{path}: is not {_KIND}; it holds none of {', '.join(_MARKS)}")
     zarr = needed("zarr", f"{path}: Zarr")
-    with reading(path, _KIND):
+    with reading(path, _KIND), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of files that are no part of a store
         _check_closed(path)
         root = zarr.open(str(path.absolute()), mode="r")
         arrays = {"cube": root} if isinstance(root, zarr.Array) else dict(root.arrays())

@@ -178,7 +178,10 @@ class Unmixing:
         n, hsi = self.updates, self.hsi
         self._phase(hsi, 3 * n, (hsi.update_abundances,), watch.pulse, tested_from=1)
         self._phase(hsi, n - 1, (hsi.update_spectra, hsi.update_abundances), watch.pulse)
-        self.msi = msi = ByProducts(self.M, self.PM @ hsi.W, self._interpolated(hsi.A), self.delta, self.M_valid)
+        interpolated = self._interpolated(hsi.A)
+        watch.pulse()
+        self.msi = msi = ByProducts(self.M, self.PM @ hsi.W, interpolated, self.delta, self.M_valid)
+        del interpolated
         watch.iteration(self._sum_of_costs(msi), 0)
         self._unmix_msi(msi, watch)
         for left in range(self.options.rounds - 1, -1, -1):

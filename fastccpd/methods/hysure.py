@@ -30,7 +30,7 @@ from scipy import fft, linalg
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.types import Callback
 from ._circular import circular_blur
-from ._iteration import run
+from ._iteration import run_watched
 from ._spectral import as_scale, check_dimension, components, half_square, leading_vectors, robust_maximum, spectra
 from ._vca import vertices
 from .method import Method, Solution, memory_of_phases, register
@@ -106,8 +106,8 @@ class HySure(Method):
         E = self._subspace(np.divide(problem.hsi, scale, dtype=np.float64).reshape(-1, problem.hsi.shape[2]))
         admm = _ADMM(problem, blur, E, scale, self)
 
-        limits = {"max_iter": self.max_iter, "began": began, "time_limit": time_limit}
-        outcome = run(admm.iterate, lambda: admm.misfit() * scale**2, callback=callback, **limits)
+        left = None if time_limit is None else time_limit - (time.perf_counter() - began)
+        outcome = run_watched(admm, max_iter=self.max_iter, callback=callback, time_limit=left)
         X = admm.X
         image = spectra(X.astype(problem.dtype, copy=False), (E * scale).astype(problem.dtype))
         return Solution(**vars(outcome), image=image)
@@ -134,7 +134,7 @@ class _ADMM:
         p, mu = E.shape[1], options.mu
         self.P1, self.P2 = problem.degradation.P1, problem.degradation.P2
         self.P1_back, self.P2_back = self.P1.T.tocsr(), self.P2.T.tocsr()
-        self.threshold = options.lambda_phi / mu
+        self.threshold, self.unit = options.lambda_phi / mu, scale**2
 
         hsi = np.divide(problem.hsi, scale, dtype=np.float64)
         self.msi = np.divide(problem.msi.transpose(2, 0, 1), scale, dtype=np.float64, order="C")
@@ -160,8 +160,15 @@ class _ADMM:
         self.N1 = np.zeros_like(self.pull_1)
         self.seen = np.zeros_like(self.pull_1)
 
-    def iterate(self):
-        """New V and D, of which only what X needs is kept, then X."""
+    def begin(self, pulse):
+        """Nothing is left to be done: X is zero."""
+
+    def cost(self):
+        """That of the last whole iteration, in the caller's units."""
+        return self.misfit() * self.unit
+
+    def advance(self, pulse):
+        """New V and D, of which only what X needs is kept, then X; a pulse may end it with X as it was."""
         p, I, J = self.X.shape
         # With Y = (split of X) − D:  D ← V − Y, so that V + D = 2V − Y.
         self.N1 += self.seen
@@ -181,6 +188,7 @@ class _ADMM:
             _add_difference(self.X[n], self.N4[n])
             norms += np.square(self.N3[n])
             norms += np.square(self.N4[n])
+            pulse()
         np.sqrt(norms, out=norms)
         lowered = np.divide(self.threshold, np.maximum(norms, self.threshold), out=np.zeros((I, J)), where=norms > 0.0)
         doubled = 1.0 - 2.0 * lowered
@@ -189,9 +197,11 @@ class _ADMM:
             _add_adjoint(self.N4[n] * doubled, self.rhs[n])
             self.N3[n] *= lowered
             self.N4[n] *= lowered
+            pulse()
 
         self.fourier_X *= self.remain
         change = fft.rfft2(self.rhs, overwrite_x=True)
+        pulse()
         change *= self.inverse
         self.fourier_X += change
         self.X = np.asarray(fft.irfft2(self.fourier_X, s=(I, J)))

@@ -1,7 +1,7 @@
 """Damage small files of every format, read each in a process of its own, and keep those that are not answered.
 
-    python tests/fuzz/fuzz.py --seconds 600
-    python tests/fuzz/fuzz.py --trials 2000 --format mat7.3 --seed 5
+    PYTHONPATH=tests python tests/fuzz/fuzz.py --seconds 600
+    PYTHONPATH=tests python tests/fuzz/fuzz.py --trials 2000 --format mat7.3 --seed 5
 
 A file is answered if it is read, or refused by a ValueError, OSError or MemoryError of one line that names the file, in
 time, within a ceiling of memory, and without a word on stdout or stderr. What is not is kept under `finds/`, a folder
@@ -31,6 +31,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import product_files
 import rasterio  # noqa: F401 - loaded before the forks, each of which would load it else
 import spectral.io.envi  # noqa: F401
 from scipy.io import savemat
@@ -80,7 +81,7 @@ class Target:
 
     make: callable
     read: callable
-    damage: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()  # patterns, in the folder; none: every file
 
 
 def _raster(name, *others):
@@ -118,6 +119,26 @@ def _tables(folder):
     (folder / "edges.csv").write_text("sensor,band,low_nm,high_nm\none,red,450,550\none,blue,550,650\n")
 
 
+def _product(make, find="*", *damage):
+    """A product of several files: what is read is the first path that fits."""
+    return Target(make, lambda folder: formats.read(next(folder.glob(find))), damage)
+
+
+def _virtual(folder):
+    product_files.write_tiff(folder / "s.tif", np.arange(20, dtype=np.uint16).reshape(4, 5, 1))
+    product_files.vrt(folder / "a.vrt", ["s.tif", "s.tif"], (4, 5))
+
+
+def _zipped(folder):
+    root, _ = product_files.sentinel2(folder, 8, 8)
+    product_files.zipped(root, folder / "a.zip")
+    shutil.rmtree(root)
+
+
+def _jpeg2000(path):
+    product_files.write_jp2(path, np.arange(64, dtype=np.uint16).reshape(8, 8), 10.0)
+
+
 ARRAYS = {"cube": RASTER.cube, "PM": np.eye(3), "crs": np.array("LOCAL_CS"), "nodata": np.array(-1)}
 TARGETS = {
     "npy": _raster("a.npy"),
@@ -132,6 +153,16 @@ TARGETS = {
     "envi": _raster("a.hdr", "a.hdr"),
     "envi-data": _raster("a.img", "a.img"),
     "geotiff": _raster("a.tif"),
+    "netcdf": _raster("a.nc"),
+    "zarr": _raster("a.zarr", "a.zarr/cube/c/**/*"),
+    "zarr-metadata": _raster("a.zarr", "a.zarr/cube/zarr.json"),
+    "jpeg2000": _made("a.jp2", _jpeg2000),
+    "vrt": _product(_virtual, "a.vrt", "a.vrt"),
+    "sentinel2": _product(_zipped, "a.zip"),
+    "sentinel2-metadata": _product(lambda folder: product_files.sentinel2(folder, 8, 8), "*.SAFE", "*/MTD*.xml"),
+    "landsat": _product(lambda folder: product_files.landsat(folder / "scene"), "scene", "*/*_MTL.txt"),
+    "enmap": _product(product_files.enmap, "*.TIF", "*.XML"),
+    "prisma": _made("PRS_a.he5", product_files.prisma),
     "saved": _made("a.npz", _saved, _rendered),
     "response": Target(_tables, lambda folder: read_response(folder / "response.csv"), ("response.csv",)),
     "edges": Target(_tables, lambda folder: read_edges(folder / "edges.csv", "one"), ("edges.csv",)),
@@ -302,7 +333,8 @@ def _judged(sentence, folder):
 
 def keep(folder, form, words):
     """The damaged files in a folder of their own under `finds/`, with a word on what they did."""
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(folder.iterdir()))).hexdigest()[:10]
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:10]
     place = FINDS / f"{form}-{digest}"
     shutil.copytree(folder, place, dirs_exist_ok=True)
     (place / "WHAT").write_text(words.replace(str(folder), "")[:100] + "\n", encoding="utf-8")
@@ -316,8 +348,9 @@ def trials(form, seed, whole):
         while True:
             folder = Path(root) / "trial"
             shutil.copytree(whole, folder)
-            for name in target.damage or [file.name for file in folder.iterdir()]:
-                (folder / name).write_bytes(damaged((folder / name).read_bytes(), rng))
+            files = {file for pattern in target.damage or ("*",) for file in folder.glob(pattern)}
+            for file in sorted(file for file in files if file.is_file()):
+                file.write_bytes(damaged(file.read_bytes(), rng))
             yield folder, answer(target.read, folder)
             shutil.rmtree(folder)
 

@@ -30,6 +30,8 @@ def test_some_damage_of_every_format_is_answered(form, tmp_path):
     assert fuzz.answer(fuzz.TARGETS[form].read, whole) == "read"
     stream = fuzz.trials(form, 3, whole)
     answers = {next(stream)[1] for _ in range(25)}
+    for _ in range(100):  # metadata in XML seldom survive
+        answers |= {next(stream)[1]} if len(answers) < 2 else set()
     stream.close()
     assert answers == {"read", "refused"}
 
