@@ -41,6 +41,9 @@ _FEWEST = 12
 # of what is left beyond noise, and where it is so large a part of the image: one of 0.19 costs 3 dB (`verdict.py`).
 _BEYOND, _MENDS, _MATTERS = 5.0, 0.9, 0.17
 
+# So many pixels are enough to tell whether the HSI's signals make up a constant.
+_ENOUGH = 5000
+
 # Exchanges in a row that leave as many bands of the wrong sign.
 _PATIENCE = 5
 
@@ -256,8 +259,10 @@ def _unseen(pixels, sigma, least):
 
     Signs of a response are not asked for: with them some of these constants might be seen.
     """
-    n, white = len(pixels), pixels / sigma
-    values, vectors = np.linalg.eigh(white.T @ white)
+    white = pixels[:: -(-len(pixels) // _ENOUGH)] / sigma
+    n = len(white)
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(white.T @ white)
     kept = values > _STANDS_OUT * (np.sqrt(n) + np.sqrt(len(values))) ** 2
     along = vectors[:, kept].T @ white.sum(axis=0)
     left = 1.0 - float(np.sum(along**2 / np.maximum(values[kept] - n, 1.0))) / n
