@@ -130,14 +130,14 @@ class LTMR(Method):
         callback: Callback | None = None,
         time_limit: float | None = None,
         shared: Array | None = None,
-    ) -> tuple[Problem, Array | None]:
-        """The problem, and the second moments of the bands of the scene that it is a part of, where they are known."""
-        return problem, shared
+    ) -> Problem | tuple[Problem, Array]:
+        """The problem; of a part of a scene also the second moments of that scene's bands, where they are known."""
+        return problem if shared is None else (problem, shared)
 
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
-        problem, moments = problem
+        problem, moments = problem if isinstance(problem, tuple) else (problem, None)
         I_H, J_H, K = problem.hsi.shape
         if self.rank > min(K, I_H * J_H):
             raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
