@@ -77,7 +77,8 @@ def _values(entry, options):
     if "error" in entry:
         return [*[None] * (len(SCORES) + 2), 0, None, entry["error"]]
     scores = [_rounded(entry[name]) for name in (*SCORES, "seconds")]
-    memory = entry["peak_memory"]
+    # A process that had been larger before does not grow: nothing was measured.
+    memory = entry["peak_memory"] or None
     text = ", ".join(f"{name}={json.dumps(value)}" for name, value in entry["options"].items())
     number = options.setdefault(text, len(options))
     return [*scores, None if memory is None else int(memory), entry["runs"], number]

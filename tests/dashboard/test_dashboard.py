@@ -184,6 +184,12 @@ def test_the_processor_time_counts_where_a_row_has_it():
     assert [entry[7] for entry in made["entries"]] == [2.0, 3.0]
 
 
+def test_a_process_that_did_not_grow_has_no_memory_to_show():
+    """It had been larger before: that a fusion needs nothing is not what it says."""
+    entries = board([fusion("auto", peak_memory=0), fusion("hysure")])["entries"]
+    assert [entry[8] for entry in entries] == [None, 5_000_000]
+
+
 def test_packages_and_versions_are_not_mixed():
     found = [fusion(), fusion(rsnr=40.0, version="0.2.0"), fusion(rsnr=50.0, package="theirs", version="1")]
     made = board(found)
