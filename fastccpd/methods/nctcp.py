@@ -150,6 +150,8 @@ class NCTCP(Method):
         places = max(I - self.patch + 1, 1) * max(J - self.patch + 1, 1)
         # Factors; and the places' pixels, as int64 while the groups are made, as int32 twice in the groups.
         factors = R * (places + -(-places // self.group) * (q + K + 2 * K_M))
+        if threads > 1:  # new ones come from the allocators of the threads, while the room of the old ones is kept
+            factors *= 2
         indices = 2 * q * places + 3 * N
         # Of one group at most: x and y, the summed T, q or the patches; eigenvectors and solves. Threads have their own
         # allocators, which keep as much again. Then patches that are being added.
