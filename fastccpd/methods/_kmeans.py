@@ -1,7 +1,7 @@
 """k-means: Lloyd's iteration from the start of k-means++."""
 
 import numpy as np
-from scipy.cluster.vq import kmeans2, vq
+from scipy.cluster.vq import ClusterError, kmeans2, vq
 
 from ..model.types import Array
 
@@ -26,11 +26,16 @@ def kmeans(points: Array, count: int, rng: np.random.Generator, pulse=lambda: No
     """
     points = np.ascontiguousarray(points, dtype=np.float64)
     count = min(count, len({hash(point.tobytes()) for point in points}))
-    labels = np.zeros(len(points), int)
-    if count == 1:
-        return labels
-    # Its own loop complains of clusters that lose all their points, which are simply left out here.
-    centres, _ = kmeans2(points, count, iter=1, minit="++", rng=rng)
+    labels, centres = np.zeros(len(points), int), None
+    while centres is None:
+        if count == 1:
+            return labels
+        # Its own loop complains of clusters that lose all their points, which are simply left out here; at the start
+        # such a cluster says that points differ by rounding alone.
+        try:
+            centres, _ = kmeans2(points, count, iter=1, minit="++", rng=rng, missing="raise")
+        except ClusterError:
+            count -= 1
     for _ in range(max_iter):
         pulse()
         before, (labels, _) = labels, vq(points, centres)

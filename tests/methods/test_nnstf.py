@@ -142,6 +142,8 @@ def test_clusters_are_found_and_equal_points_share_one():
     assert len({(a, b) for a, b in zip(truth, labels)}) == 3
     np.testing.assert_array_equal(kmeans(np.ones((7, 2)), 3, rng), 0)
     assert kmeans(np.repeat(np.eye(2), 4, axis=0), 5, rng).max() == 1
+    by_rounding = 1.0 + np.finfo(float).eps * np.random.default_rng(0).integers(0, 4, (60, 8))
+    assert kmeans(by_rounding, 30, rng).max() < 30  # without a warning
 
 
 def test_cost_is_the_misfit_of_the_image():
