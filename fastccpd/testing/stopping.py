@@ -1,5 +1,6 @@
 """Checks of when a method ends, and of what its callback sees."""
 
+import inspect
 import sys
 from dataclasses import replace
 
@@ -140,7 +141,8 @@ class _Interrupter:
         sys.setprofile(self._before)
 
     def _look(self, frame, event, argument):
-        if event != "call" or not self._is_of_method(frame):
+        # Python itself drops what is raised in a generator that is being closed, whoever has made it.
+        if event != "call" or frame.f_code.co_flags & inspect.CO_GENERATOR or not self._is_of_method(frame):
             return
         self.count += 1
         if self.count == self._at:
