@@ -29,8 +29,8 @@ _CENTRE = re.compile(
 
 def centres_in(names):
     """Centres in nm that all bands' names end in, as "band 1 (0.42 Micrometers)" does; None where some do not."""
-    found = [_CENTRE.search(name or "") for name in names]
-    if not found or not all(found) or len({match[2].lower() for match in found}) > 1:
+    found = [match for name in names if (match := _CENTRE.search(name or ""))]
+    if not found or len(found) < len(names) or len({match[2].lower() for match in found}) > 1:
         return None
     return in_nanometres([float(match[1]) for match in found], None, found[0][2])[0]
 

@@ -40,20 +40,19 @@ class Chunks:
         codecs = [*(told.get("codecs") or ()), *(told.get("filters") or ()), told.get("compressor")]
         codecs = [codec for codec in codecs if codec is not None]
         shards = [codec["configuration"] for codec in codecs if name_of(codec) == "sharding_indexed"]
-        self._inner = tuple(shards[0]["chunk_shape"]) if shards else None
+        self._inner = tuple(shards[0]["chunk_shape"]) if shards else self._stored
         inner = [codec for shard in shards for codec in shard["codecs"]]
         packers = [name for name in map(name_of, (*codecs, *inner)) if name in PACKERS]
         if len(packers) > 1 or len(shards) > 1 or any(name_of(codec) == "sharding_indexed" for codec in inner):
             raise ValueError("its chunks are packed more than once")
-        self._packer = packers[0] if packers else None
+        self._packer = packers[0] if packers else ""
         self._index = _index(shards[0]) if shards and self._packer in map(name_of, inner) else None
         self._check_sizes()
 
     def _check_sizes(self):
-        smallest = self._stored if self._inner is None else self._inner
-        if min((*self._stored, *smallest), default=1) < 1:
-            raise ValueError(f"chunks of {smallest}")
-        count = math.prod(-(-size // chunk) for size, chunk in zip(self._shape, smallest, strict=True))
+        if min((*self._stored, *self._inner), default=1) < 1:
+            raise ValueError(f"chunks of {self._inner}")
+        count = math.prod(-(-size // chunk) for size, chunk in zip(self._shape, self._inner, strict=True))
         if count > _MOST_CHUNKS:
             raise ValueError(f"{count} chunks, where at most {_MOST_CHUNKS} are read")
         if math.prod(self._stored) * _WIDEST > max(HARMLESS, 2 * math.prod(self._shape) * _WIDEST):
@@ -77,15 +76,14 @@ class Chunks:
             if size > declared + max(HARMLESS >> 10, declared // 8):
                 raise ValueError(f"{file.name} has {size} bytes, where a chunk has {declared}")
             if self._index is not None and size:
-                self._check_shard(file.read_bytes(), file.name)
+                self._check_shard(file.read_bytes(), *self._index, file.name)
             elif self._packer and size and not is_harmless(size, self._packer, declared):
                 check_unpacked(file.read_bytes(), self._packer, declared, file.name)
 
-    def _check_shard(self, content, name):
+    def _check_shard(self, content, after, location, name):
         """The chunks within a chunk, whose places and lengths are in front of them or behind."""
         declared = math.prod(self._inner) * _WIDEST
         count = math.prod(self._stored) // math.prod(self._inner)
-        after, location = self._index
         start = 0 if location == "start" else len(content) - 16 * count - after
         if start < 0 or start + 16 * count > len(content):
             raise ValueError(f"{name} is shorter than its index")

@@ -113,8 +113,6 @@ class ComparisonOfParts(Comparison):
         As of `Comparison`.
     """
 
-    exponent = 0
-
     def __init__(self, parts: Callable[[], Iterable[tuple[NDArray, NDArray]]], ratio: float | None = None):
         self._parts, self.ratio = parts, None if ratio is None else as_number(ratio, "ratio", above=True)
         sizes = [reference.shape for _, reference in parts()]
@@ -124,6 +122,11 @@ class ComparisonOfParts(Comparison):
     def shape(self) -> tuple[int, int, int]:
         """(pixels, 1, bands)."""
         return self._shape
+
+    @cached_property
+    def exponent(self) -> int:
+        """Zero: the parts are looked at as they are."""
+        return 0
 
     def rows(self) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
         """The parts as (pixels, x, y), x and y (pixels, bands) in float64."""

@@ -204,7 +204,8 @@ def _judged(state, sources, degradation, crew, dtype, block, tell):
     found = state.judged
     if found is None:
         tell(TileProgress("verdict"))
-        found = state.judged = judged_scene(*sources, degradation, crew, dtype, block)
+        hsi, msi = sources
+        found = state.judged = judged_scene(hsi, msi, degradation, crew, dtype, block)
     return found
 
 
