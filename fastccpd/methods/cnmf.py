@@ -111,7 +111,8 @@ class CNMF(Compiled):
             unmixing.run(watch)
         except Stopped as stopped:
             status = stopped.status
-        cost, image = unmixing.cost(), unmixing.image(problem.dtype)
+        B = unmixing.abundances()
+        cost, image = unmixing.cost(B), unmixing.image(B, problem.dtype)
         if not len(watch.trace):
             watch.trace.append_cost(cost, 0, watch.seconds)
         watch.trace.cost[-1] = cost
@@ -208,7 +209,7 @@ class Unmixing:
 
     def _unmix_hsi(self, watch):
         """Phase 3."""
-        self.hsi = hsi = self._unmixed(self.hsi.W, self._seen())
+        self.hsi = hsi = self._unmixed(self.hsi.W, self._seen(self.abundances()))
         self._phase(hsi, self.updates, (hsi.update_spectra,), watch.pulse, tested_from=1)
         both = (hsi.update_abundances, hsi.update_spectra) if self.spectra_too else (hsi.update_spectra,)
         self._phase(hsi, self.updates - 1, both, watch.pulse)
@@ -235,19 +236,20 @@ class Unmixing:
         B = self.up.image(A.reshape(*self.coarse, -1))
         return np.maximum(B, 0.0, out=B).reshape(-1, A.shape[1])
 
-    def _abundances(self):
+    def abundances(self) -> Array:
+        """B, of the fine pixels: the HSI's, interpolated, where the MSI was not unmixed yet."""
         return self._interpolated(self.hsi.A) if self.msi is None else self.msi.A
 
-    def _seen(self):
+    def _seen(self, B):
         """A = P B."""
-        B = self._abundances().reshape(*self.shape[:2], -1)
+        B = B.reshape(*self.shape[:2], -1)
         return along(self.P2, along(self.P1, B, 0), 1).reshape(len(self.H), -1)
 
-    def cost(self) -> float:
+    def cost(self, B: Array) -> float:
         """½‖hsi − degraded‖² + ½‖msi − degraded‖² of the image, where there are data."""
         pairs = (
-            (self._seen(), self.hsi.W, self.H, self.H_valid),
-            (self._abundances(), self.PM @ self.hsi.W, self.M, self.M_valid),
+            (self._seen(B), self.hsi.W, self.H, self.H_valid),
+            (B, self.PM @ self.hsi.W, self.M, self.M_valid),
         )
         total = 0.0
         for A, W, X, valid in pairs:
@@ -255,9 +257,9 @@ class Unmixing:
             total += half_square(model if valid is None else model * valid, X)
         return total * self.scale**2
 
-    def image(self, dtype: DTypeLike) -> Array:
+    def image(self, B: Array, dtype: DTypeLike) -> Array:
         """W B in the caller's unit."""
-        B, W = self._abundances(), self.scale * self.hsi.W
+        W = self.scale * self.hsi.W
         return (B.astype(dtype, copy=False) @ W.T.astype(dtype)).reshape(self.shape)
 
 

@@ -47,7 +47,7 @@ def unmixed(problem, W, **options):
 def test_golden_digits():
     k, r = np.ogrid[:7, :3]
     found = unmixed(rivals_golden(), 1.0 + 0.5 * np.sin(2 + k + 2 * r), max_iter=50, scale=1.0)
-    image = found.image(np.float64)
+    image = found.image(found.abundances(), np.float64)
     assert found.delta == pytest.approx(0.07671442613, rel=1e-9)
     assert found.hsi.cost == pytest.approx(0.03926580852, rel=1e-5)
     assert found.msi.cost == pytest.approx(10.33508735, rel=1e-5)
@@ -60,7 +60,8 @@ def test_golden_digits():
 def test_image_is_that_of_the_definition(bands, boundary, tol):
     _, problem = problem_of((20, 22, 12) if boundary == "reflect" else (20, 24, 12), bands, boundary)
     W = 0.1 + np.random.default_rng(1).random((12, 4))
-    found = unmixed(problem, W, max_iter=30, tol=tol, scale=1.0).image(np.float64)
+    unmixing = unmixed(problem, W, max_iter=30, tol=tol, scale=1.0)
+    found = unmixing.image(unmixing.abundances(), np.float64)
     np.testing.assert_allclose(found, plain.cnmf(problem, W, updates=30, tol=tol), rtol=1e-7, atol=1e-10)
 
 
