@@ -33,6 +33,7 @@ from numpy.random import Generator
 from numpy.typing import DTypeLike
 from scipy import sparse
 
+from ..estimation.moments import eigh_signed
 from ..kernels.slices import shrink, whole_lanes
 from ..model.checks import as_count, as_number, set_fields
 from ..model.problem import Problem
@@ -180,7 +181,7 @@ class ADMM:
         if moments is None:
             D, _ = leading_vectors(hsi.reshape(-1, hsi.shape[2]).T, options.rank)
         else:
-            D = np.linalg.eigh(moments)[1][:, : -options.rank - 1 : -1]
+            D = eigh_signed(moments)[1][:, : -options.rank - 1 : -1]
         _, roots, Q = np.linalg.svd(problem.degradation.PM @ D)
         self.D = D @ Q.T
         self.weights = np.pad(roots**2, (0, options.rank - len(roots)))[: options.rank] + options.mu
