@@ -55,7 +55,7 @@ def add(commands):
     verb.add_argument("--results", metavar="FILE", help="a line of JSON for each pair (results.jsonl by the output)")
     verb.add_argument("--page", metavar="FILE.html", help="also write a page that sums it up, with thumbnails")
     verb.add_argument("--jobs", type=int, metavar="N", help="pairs at once, each on one thread (default: one a core)")
-    add_size_options(verb)
+    add_size_options(verb, default_memory="what is available; half of it for tiles")
     verb.add_argument(
         "--resume",
         action="store_true",

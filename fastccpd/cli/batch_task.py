@@ -56,7 +56,7 @@ class PairTask:
 
     def fused(self):
         """What the fusion adds to the line."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no fused")
 
     def failed(self, error):
         """The line of a pair that nothing came of."""

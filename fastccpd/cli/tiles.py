@@ -35,13 +35,13 @@ def add_tile_options(verb):
     )
 
 
-def add_size_options(verb):
+def add_size_options(verb, default_memory="half of what is available"):
     """--tile and --memory."""
     verb.add_argument(
         "--tile", type=int, metavar="N", help="side of a tile in MSI pixels (512, less for little memory)"
     )
     verb.add_argument(
-        "--memory", type=bytes_of, metavar="M", help="for all processes together, as in 4G (half of what is available)"
+        "--memory", type=bytes_of, metavar="M", help=f"for all processes together, as in 4G ({default_memory})"
     )
 
 
