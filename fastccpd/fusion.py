@@ -135,7 +135,7 @@ def run(
         provenance=provenance,
         dtype=problem.dtype,
         known_factors=best.factors,
-        image=best.image,
+        **_image_of(best),
         start_costs=tuple(costs) or (best.cost,),
         maps=best.maps,
         uncertainty=_with_model_error(best.uncertainty, problem, verdict, judged),
@@ -210,16 +210,30 @@ def _best(solutions):
     return min(by_risk, key=lambda solution: solution.cost if solution.risk is None else solution.risk)
 
 
+def _image_of(solution):
+    """What a result knows of the image of a solution that shows neither maps nor factors."""
+    return {"image" if isinstance(solution.image, np.ndarray) else "source": solution.image}
+
+
 def _judged(solution, method, problem):
     """`solution`; not finite in any of its parts, or worse than a dark image, it has no other status."""
-    parts = [solution.image, *(solution.factors or ())]
-    if solution.maps is not None:
-        parts += [solution.maps.Z, solution.maps.S]
-    if not (np.isfinite(solution.cost) and all(is_finite(part) for part in parts if part is not None)):
+    parts = [part for part in (solution.image, solution.maps, *(solution.factors or ())) if part is not None]
+    if not (np.isfinite(solution.cost) and all(_is_finite(part, problem.dtype) for part in parts)):
         return replace(solution, status=Status.NOT_FINITE)
     if solution.status.converged and _is_worse_than_dark(solution, method, problem):
         return replace(solution, status=Status.WORSE_THAN_DARK)
     return solution
+
+
+def _is_finite(part, dtype):
+    """Whether all values are; those of an image that is not rendered yet by their bound, where that says enough."""
+    if isinstance(part, np.ndarray):
+        return is_finite(part)
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound = part.bound()
+        if bound <= np.finfo(dtype).max or not np.isfinite(bound):
+            return bool(np.isfinite(bound))
+        return is_finite(part.render(None, None, None, dtype))
 
 
 def _is_worse_than_dark(solution, method, problem):
@@ -247,14 +261,16 @@ def _averaged(result, solutions):
     """`result` with the mean image of all starts; their spread is its uncertainty where the method has none."""
     mean, squares = np.zeros(result.shape), np.zeros(result.shape[:2])
     for n, solution in enumerate(solutions, start=1):
-        image = replace(result, image=solution.image, maps=solution.maps, known_factors=solution.factors).sri
+        parts = {"image": None, "source": None, "maps": solution.maps, "known_factors": solution.factors}
+        image = replace(result, **parts | _image_of(solution)).sri
         change = image - mean
         mean += change / n
         squares += np.square(change).mean(axis=2) * ((n - 1) / n)
     spread = np.sqrt(squares / (len(solutions) - 1))
     uncertainty = spread if result.uncertainty is None else result.uncertainty
     mean = mean.astype(result.dtype)
-    return replace(result, image=mean, maps=None, uncertainty=uncertainty, combined=len(solutions), shown="image")
+    parts = {"image": mean, "source": None, "maps": None}
+    return replace(result, **parts, uncertainty=uncertainty, combined=len(solutions), shown="image")
 
 
 def method_of(method, options, **common):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scenery import noisy_salinas, rsnr, small_case
 
-from fastccpd import fuse
+from fastccpd import fuse, methods, testing
 from fastccpd.imaging import metrics
 from fastccpd.model.problem import Maps
 
@@ -118,6 +118,21 @@ def test_maps_are_never_negative_as_an_image():
     assert maps.shape == image.shape == (7, 5, 11)
     assert (image == 0.0).any()
     np.testing.assert_allclose(image, np.maximum(np.einsum("ijp,kp->ijk", maps.Z, maps.S), 0.0))
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_an_image_that_is_rendered_later_has_blocks_and_is_let_go_of(method):
+    *images, degradation = testing.small_case()
+    result = fuse(*images, degradation, method=testing.small_instance(method))
+    assert result.shape == degradation.sri_shape
+    assert (result.image is None) == (method not in ("scott", "b-scott"))
+    if (source := result.source) is not None:
+        assert np.abs(source.render(None, None, None, np.float64)).max() <= source.bound()
+    rows, cols, bands = slice(3, 21, 2), [7, 1], slice(4, None, 3)
+    block, row = result.render(rows, cols, bands), result.render(rows=5)
+    np.testing.assert_allclose(block, result.sri[rows][:, cols][:, :, bands], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(row, result.sri[5:6], rtol=1e-10, atol=1e-12)
+    assert result.source is None
 
 
 @pytest.mark.parametrize("method", ["nn-ccpd-auto", "nn-ccpd-nls"])

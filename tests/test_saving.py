@@ -15,6 +15,8 @@ METHODS = {
     "maps": {"rank": 30},
     "factors": {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 5},
     "image": {"method": "scott", "rank": (3, 3, 3)},
+    "mixture": {"method": "hysure", "rank": 3, "max_iter": 5},
+    "scaled image": {"method": "nctcp", "rank": 3, "max_iter": 1},
     "mean": {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 3, "starts": 2, "combine": "mean"},
 }
 
@@ -46,10 +48,12 @@ def test_what_is_loaded_is_what_was_saved(result, tmp_path):
         np.testing.assert_array_equal(again.noise[0], result.noise[0])
 
 
-def test_saving_renders_and_decomposes_nothing(case, tmp_path):
-    result = fuse(*case, **METHODS["maps"])
+@pytest.mark.parametrize("method", ["maps", "factors", "mixture"])
+def test_saving_renders_and_decomposes_nothing(case, method, tmp_path):
+    result = fuse(*case, **METHODS[method])
     result.save(tmp_path / "result.npz")
-    assert (result.image, result.known_factors) == (None, None)
+    assert result.image is None
+    assert (result.known_factors is None) == (method != "factors")
     with zipfile.ZipFile(tmp_path / "result.npz") as archive:
         assert "image.npy" not in archive.namelist()
 

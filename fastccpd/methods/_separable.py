@@ -10,6 +10,8 @@ four thin products a map, for any separable operator, boundary and size. The rel
 Maps come as a stack (n, I, J) or as a cube (I, J, K), bands last, whichever the caller has: neither is transposed.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy import linalg
 
@@ -111,8 +113,19 @@ class SeparableBlur:
 
     def from_modes(self, modes: Array, gains: Array) -> Array:
         """The scene with these coefficients, times `gains` (n, m), in the right ones: (n, m, K) to (I, J, K)."""
-        half = self._V2 @ (modes * gains[:, :, None])
-        return (self._V1 @ half.reshape(len(half), -1)).reshape(-1, *half.shape[1:])
+        scene = np.empty((len(self._V1), len(self._V2), modes.shape[2]))
+        for rows, part in self.blocks_from_modes(modes, gains):
+            scene[rows] = part
+        return scene
+
+    def blocks_from_modes(
+        self, modes: Array, gains: Array, rows: slice | Array = slice(None), cols: slice | Array = slice(None)
+    ) -> Iterator[tuple[slice, Array]]:
+        """`from_modes` of some rows and columns, a few rows at a time: which of them, and their part of the scene."""
+        V1, half = self._V1[rows], self._V2[cols] @ (modes * gains[:, :, None])
+        for start in range(0, len(V1), _ROWS):
+            block = slice(start, start + _ROWS)
+            yield block, (V1[block] @ half.reshape(len(half), -1)).reshape(-1, *half.shape[1:])
 
     def pseudo_inverse_cube(self, cube: Array, rtol: float = 1e-10) -> Array:
         """The least-norm Z with P Z = `cube`, P1⁺ and P2⁺ along its axes: (I_H, J_H, K) to (I, J, K).

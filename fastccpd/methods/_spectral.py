@@ -3,10 +3,16 @@
 An image (rows, columns, bands) with basis E (bands, L) has components (L, rows, columns).
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import linalg
 
 from ..model.checks import as_number
+from ..model.problem import Mixture, as_part
+from ..model.types import Array, Part, Shape
 
 # The Gramian's rounding turns the weakest vector kept by eps·(σ_1/σ_R)², which moves the image by eps·σ_1/σ_R of its
 # size: 1e-11 at this σ_R/σ_1.
@@ -48,6 +54,44 @@ def spectra(maps, basis):
     """The image (rows, columns, bands) of components (L, rows, columns) in `basis`."""
     count, rows, columns = maps.shape
     return products(maps.reshape(count, -1).T, basis.T).reshape(rows, columns, len(basis))
+
+
+def mixture(maps, basis, dtype):
+    """The same as a `Mixture`, which is rendered when it is asked for, in `dtype`."""
+    return Mixture(np.moveaxis(maps, 0, 2).astype(dtype, copy=False), basis.astype(dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """The image unit·X, made when it is asked for.
+
+    Attributes
+    ----------
+    X : (I, J, K) array
+    unit : float
+    """
+
+    X: Array
+    unit: float
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.X.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self.X.shape
+
+    def render(self, rows: Part = None, cols: Part = None, bands: Part = None, dtype: DTypeLike | None = None) -> Array:
+        """unit·X, whole or a block of it."""
+        rows, cols, bands = map(as_part, (rows, cols, bands))
+        X = self.X[rows][:, cols][:, :, bands]
+        out = np.empty(X.shape, self.dtype if dtype is None else dtype)
+        return np.multiply(X, self.unit, out=out, casting="same_kind")
+
+    def bound(self) -> float:
+        """The largest magnitude."""
+        return self.unit * max(float(self.X.max()), -float(self.X.min()))
 
 
 def products(X, Y):

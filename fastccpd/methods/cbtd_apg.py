@@ -28,7 +28,7 @@ import numpy as np
 
 from ..model.checks import as_count, as_number, set_fields
 from ._iteration import run_watched
-from ._spectral import as_scale, components, half_square, robust_maximum, spectra
+from ._spectral import as_scale, components, half_square, mixture, robust_maximum, spectra
 from .method import Method, Solution, register
 
 
@@ -98,9 +98,7 @@ class CBTDAPG(Method):
         iterates = _Iterates(_Objective(problem, scale, self), problem.sri_shape, self.rank, rng, scale)
         limits = {"max_iter": self.max_iter, "time_limit": time_limit, "tol": self.tol}
         outcome = run_watched(iterates, callback=callback, **limits)
-        maps, basis = iterates.S.astype(problem.dtype, copy=False), (iterates.C * scale).astype(problem.dtype)
-        image = spectra(maps, basis)
-        return Solution(**vars(outcome), image=image)
+        return Solution(**vars(outcome), image=mixture(iterates.S, iterates.C * scale, problem.dtype))
 
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
@@ -108,8 +106,7 @@ class CBTDAPG(Method):
         maps, seen, short = self.rank * I * J, self.rank * I_H * J_H, min(I, J)
         images = 2 * hsi + 2 * msi + I_H**2 + J_H**2
         # S, the one before, the one ahead, the gradient, differences and their weights.
-        image = I * J * K * np.dtype(dtype).itemsize
-        return 8 * (images + 6 * maps + 6 * seen + (self.rank + 4) * short**2) + image
+        return 8 * (images + 6 * maps + 6 * seen + (self.rank + 4) * short**2)
 
 
 class _Iterates:

@@ -24,7 +24,7 @@ from scipy import linalg, special
 from ..estimation.watch import Stopped, Watch
 from ..kernels.maps import along
 from ..model.checks import as_count, as_number, set_fields
-from ..model.problem import Problem
+from ..model.problem import Mixture, Problem
 from ..model.result import Status
 from ..model.types import Array, Callback
 from ._nmf import BLOCK, ByProducts, BySums
@@ -92,6 +92,7 @@ class CNMF(Compiled):
 
     nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
+    uses_kernels: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.rank is not None:
@@ -137,7 +138,7 @@ class CNMF(Compiled):
         beginning = 2 * hsi + 2 * K * K
         updates = between + 3 * BLOCK
         narrow = 0 if itemsize == 8 else abundances * itemsize
-        return 8 * kept + memory_of_phases(8 * beginning, 8 * updates, I * J * K * itemsize + narrow) + (1 << 16)
+        return 8 * kept + memory_of_phases(8 * beginning, 8 * updates, narrow) + (1 << 16)
 
 
 class Unmixing:
@@ -257,10 +258,10 @@ class Unmixing:
             total += half_square(model if valid is None else model * valid, X)
         return total * self.scale**2
 
-    def image(self, B: Array, dtype: DTypeLike) -> Array:
+    def image(self, B: Array, dtype: DTypeLike) -> Mixture:
         """W B in the caller's unit."""
-        W = self.scale * self.hsi.W
-        return (B.astype(dtype, copy=False) @ W.T.astype(dtype)).reshape(self.shape)
+        maps = B.reshape(*self.shape[:2], -1)
+        return Mixture(maps.astype(dtype, copy=False), (self.scale * self.hsi.W).astype(dtype))
 
 
 def _nonnegative(image, scale):

@@ -35,7 +35,16 @@ from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.types import Callback
 from ._circular import circular_blur
 from ._iteration import finished
-from ._spectral import as_scale, check_dimension, components, half_square, leading_vectors, robust_maximum, spectra
+from ._spectral import (
+    as_scale,
+    check_dimension,
+    components,
+    half_square,
+    leading_vectors,
+    mixture,
+    robust_maximum,
+    spectra,
+)
 from ._upsampling import upsampling
 from .method import Method, Solution, memory_of_phases, register
 
@@ -130,8 +139,7 @@ class FUSESylvester(Method):
 
         seen = np.stack([P1 @ u @ P2.T for u in coefficients])
         cost = half_square(spectra(seen, E), hsi) + half_square(spectra(coefficients, E_M), msi)
-        image = spectra(coefficients.astype(problem.dtype, copy=False), E.astype(problem.dtype))
-        return finished(image, cost, began, callback)
+        return finished(mixture(coefficients, E, problem.dtype), cost, began, callback)
 
     def _precision(self, seen_by_msi, variances, unit):
         """The diagonal of Π; `variances` are in units of unit²."""
@@ -147,9 +155,9 @@ class FUSESylvester(Method):
         copies = 0 if itemsize == 8 else hsi + msi
         narrow = 0 if itemsize == 8 else fine * L
         kept = copies + (2 + L) * fine + 3 * L * coarse + 4 * K * L
-        start = 2 * max(K * K, msi, hsi)
+        misfit = max(2 * K * K, msi, hsi)
         fourier = 12 * fine + 8 * coarse
-        phases = 8 * start, 8 * fourier, itemsize * (fine * K + narrow)
+        phases = 8 * misfit, 8 * fourier, itemsize * narrow
         return 8 * kept + memory_of_phases(*phases) + (1 << 16)
 
 

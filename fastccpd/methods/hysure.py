@@ -31,7 +31,16 @@ from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.types import Callback
 from ._circular import circular_blur
 from ._iteration import run_watched
-from ._spectral import as_scale, check_dimension, components, half_square, leading_vectors, robust_maximum, spectra
+from ._spectral import (
+    as_scale,
+    check_dimension,
+    components,
+    half_square,
+    leading_vectors,
+    mixture,
+    robust_maximum,
+    spectra,
+)
 from ._vca import vertices
 from .method import Method, Solution, memory_of_phases, register
 
@@ -108,9 +117,7 @@ class HySure(Method):
 
         left = None if time_limit is None else time_limit - (time.perf_counter() - began)
         outcome = run_watched(admm, max_iter=self.max_iter, callback=callback, time_limit=left)
-        X = admm.X
-        image = spectra(X.astype(problem.dtype, copy=False), (E * scale).astype(problem.dtype))
-        return Solution(**vars(outcome), image=image)
+        return Solution(**vars(outcome), image=mixture(admm.X, E * scale, problem.dtype))
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
@@ -119,8 +126,7 @@ class HySure(Method):
         # X twice, N2, N3, N4, rhs, pull_2; then the transforms of X and of rhs, whose rows have J + 2 numbers.
         iteration = msi + 7 * maps + 2 * p * I * (J + 2) + 6 * coarse + 8 * I * J
         beginning = 4 * hsi + 2 * K * K
-        image = I * J * K * np.dtype(dtype).itemsize
-        return memory_of_phases(8 * (iteration + msi) + image, 8 * beginning)
+        return memory_of_phases(8 * (iteration + msi), 8 * beginning)
 
     def _subspace(self, pixels):
         return vertices(pixels, self.rank) if self.basis == "vca" else leading_vectors(pixels.T, self.rank)[0]

@@ -36,7 +36,7 @@ from scipy import sparse
 from ..estimation.moments import eigh_signed
 from ..kernels.slices import shrink, whole_lanes
 from ..model.checks import as_count, as_number, set_fields
-from ..model.problem import Problem
+from ..model.problem import Mixture, Problem
 from ..model.types import Array, Callback
 from ._iteration import run_watched
 from ._patches import Patches, fewer_clusters, starts
@@ -159,8 +159,7 @@ class LTMR(Method):
         # A batch: its patches, their transforms (a third more numbers) before and after.
         shrinking = 2 * fine * p + 4 * min(_BATCH, number * pixels * p)
         solving = 5 * fine * p + (I_H * J + coarse) * p
-        image = fine * (K + 2 * p) * itemsize
-        phases = 8 * beginning, 8 * clustering, 8 * max(shrinking, solving), image
+        phases = 8 * beginning, 8 * clustering, 8 * max(shrinking, solving), fine * p * itemsize
         return 8 * kept + memory_of_phases(*phases) + (1 << 16)
 
 
@@ -243,9 +242,9 @@ class ADMM:
         hsi = half_square(self.blur.see_cube(self.C), self.inside)
         return (self.outside + hsi + half_square(self.C @ self.D_M.T, self.msi)) * self.scale**2
 
-    def image(self, dtype: DTypeLike) -> Array:
+    def image(self, dtype: DTypeLike) -> Mixture:
         """D C in the caller's unit."""
-        return self.C.astype(dtype, copy=False) @ (self.scale * self.D).T.astype(dtype)
+        return Mixture(self.C.astype(dtype, copy=False), (self.scale * self.D).astype(dtype))
 
 
 def fourier(count: int) -> tuple[Array, Array]:

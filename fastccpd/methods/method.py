@@ -29,7 +29,7 @@ from numpy.typing import DTypeLike
 from ..model.checks import set_fields
 from ..model.problem import Factors, Maps
 from ..model.result import Status, Trace
-from ..model.types import Callback
+from ..model.types import Callback, Renderable
 
 _REGISTRY: dict[str, type["Method"]] = {}
 
@@ -53,8 +53,8 @@ class Solution:
         The cost after each iteration.
     factors : Factors or None
         A, B and C, of methods that have them.
-    image : array or None
-        The rendered image, of methods without maps and factors.
+    image : array, Renderable or None
+        The image of methods without maps and factors; one that takes long to be made is made when it is asked for.
     maps : Maps or None
         The image is rendered from the maps, if there are any, and else from the factors.
     uncertainty : (I, J) array or None
@@ -78,7 +78,7 @@ class Solution:
     n_iter: int
     trace: Trace
     factors: Factors | None = None
-    image: np.ndarray | None = None
+    image: np.ndarray | Renderable | None = None
     maps: Maps | None = None
     uncertainty: np.ndarray | None = None
     effective_rank: int | None = None

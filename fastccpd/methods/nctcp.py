@@ -39,7 +39,7 @@ from ..model.types import Array, Callback
 from ._iteration import run_watched
 from ._patches import Patches
 from ._separable import SeparableBlur
-from ._spectral import as_scale, half_square, robust_maximum
+from ._spectral import Scaled, as_scale, half_square, robust_maximum
 from ._threads import thread_map
 from .method import Method, Solution, memory_of_phases, register
 
@@ -142,7 +142,7 @@ class NCTCP(Method):
             admm = _ADMM(problem, scale, self, rng, map_groups)
             limits = {"max_iter": self.max_iter, "time_limit": time_limit, "settled": admm.settled}
             outcome = run_watched(admm, callback=callback, **limits)
-        return Solution(**vars(outcome), image=admm.image().astype(problem.dtype, copy=False))
+        return Solution(**vars(outcome), image=Scaled(admm.shown(), scale))
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K), R, threads = msi_shape, hsi_shape, self.rank, numba.get_num_threads()
@@ -161,8 +161,7 @@ class NCTCP(Method):
         # Z, Y, HT; new Z and HT.
         kept = I_H * J_H * K + N * K_M + 3 * N * K + factors + indices + 4 * (I * I_H + J * J_H)
         ending = N * K + 2 * I_H * J * K + I_H * J_H * K + N * K_M + 16 * J * K
-        copy = 0 if np.dtype(dtype).itemsize == 8 else N * K // 2
-        return 8 * (kept + N * K) + memory_of_phases(8 * groups, 8 * ending, 8 * copy)
+        return 8 * (kept + N * K) + memory_of_phases(8 * groups, 8 * ending)
 
 
 class _ADMM:
@@ -245,12 +244,6 @@ class _ADMM:
         image = self.shown()
         misfit = half_square(self.blur.see_cube(image), self.hsi) + half_square(image @ self.PM.T, self.msi)
         return misfit * self.scale**2
-
-    def image(self):
-        """In the units of the data; it is overwritten."""
-        image = self.shown()
-        image *= self.scale
-        return image
 
 
 class _Group:

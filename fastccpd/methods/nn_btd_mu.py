@@ -37,7 +37,7 @@ from ._beta_divergence import BetaFit, exponent, weights
 from ._gaps import filled
 from ._iteration import run_watched
 from ._simplex_step import FLOOR, simplex_step
-from ._spectral import robust_maximum, spectra
+from ._spectral import mixture, robust_maximum
 from ._vca import vertices
 from .method import Method, Solution, memory_of_phases, register
 
@@ -154,7 +154,7 @@ class NNBTDMU(Method):
         iterates = _Iterates(problem, scale, self, A, B, C, maps)
         left = None if time_limit is None else time_limit - (time.perf_counter() - began)
         outcome = run_watched(iterates, max_iter=self.max_iter, callback=callback, time_limit=left, tol=self.tol)
-        image = spectra(iterates.maps.astype(problem.dtype, copy=False), (iterates.C * scale).astype(problem.dtype))
+        image = mixture(iterates.maps, iterates.C * scale, problem.dtype)
         present = iterates.norms() >= _ABSENT * iterates.norms().max()
         factors = iterates.as_terms(scale)
         return Solution(**vars(outcome), image=image, factors=factors, effective_rank=int(present.sum()))
@@ -165,8 +165,7 @@ class NNBTDMU(Method):
         beginning = 4 * hsi + 2 * msi + 2 * R * I * J + 2 * K * K
         # The images, the maps, what the weights pull them to, twice; factors with their numerators and denominators.
         kept = hsi + msi + R * (4 * I * J + 3 * I_H * J_H) + 7 * R * L * (I + J) + 3 * BetaFit.block_size(msi_shape)
-        image = I * J * K * np.dtype(dtype).itemsize
-        return memory_of_phases(8 * beginning, 8 * kept + image)
+        return memory_of_phases(8 * beginning, 8 * kept)
 
 
 class _Iterates:

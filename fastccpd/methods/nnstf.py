@@ -37,7 +37,7 @@ from ._iteration import run_watched
 from ._kmeans import kmeans
 from ._patches import Patches, fewer_clusters
 from ._separable import SeparableBlur
-from ._spectral import as_scale, robust_maximum
+from ._spectral import Scaled, as_scale, robust_maximum
 from ._threads import thread_map
 from ._tucker_group import PatchData, first_model
 from .method import Compiled, Solution, memory_of_phases, register
@@ -144,9 +144,7 @@ class NNSTF(Compiled):
         scale = self.scale or robust_maximum(problem.msi, problem.hsi)
         rounds = _Rounds(problem, scale, self, rng)
         outcome = run_watched(rounds, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
-        image = rounds.image
-        image *= scale
-        return Solution(**vars(outcome), image=image.astype(problem.dtype, copy=False))
+        return Solution(**vars(outcome), image=Scaled(rounds.image, scale))
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
@@ -159,8 +157,7 @@ class NNSTF(Compiled):
         beginning = max(4 * inside * K_M, inside * K_M + (int(share * inside * K) if self.parts == "scene" else 0))
         sweeps = 3 * inside * self.ranks[2]
         step = 2 * I_H * J * K + 3 * hsi + 4 * msi
-        last = 0 if np.dtype(dtype).itemsize == 8 else scene * np.dtype(dtype).itemsize
-        return 8 * kept + memory_of_phases(8 * beginning, 8 * sweeps, 8 * step, last)
+        return 8 * kept + memory_of_phases(8 * beginning, 8 * sweeps, 8 * step)
 
 
 class _Rounds:

@@ -32,14 +32,16 @@ from numpy.random import Generator
 from numpy.typing import DTypeLike
 from scipy import linalg
 
+from ..blas import one_blas_thread
 from ..kernels.maps import along
 from ..model.checks import as_choice, as_count, as_number, set_fields
-from ..model.types import Callback
+from ..model.problem import Mixture, as_part
+from ..model.types import Array, Callback, Part, Shape
 from ._dictionary import learn_dictionary
 from ._iteration import run_watched
 from ._neighbours import nonlocal_weights
 from ._separable import SeparableBlur
-from ._spectral import as_scale, half_square, robust_maximum
+from ._spectral import Scaled, as_scale, half_square, robust_maximum
 from ._threads import thread_map
 from .method import Method, Solution, memory_of_phases, register
 
@@ -147,11 +149,10 @@ class NSSR(Method):
         with thread_map() as map_blocks:
             admm = _ADMM(problem, scale, self, rng, map_blocks)
             outcome = run_watched(admm, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
-            image = admm.image().astype(problem.dtype, copy=False)
-        return Solution(**vars(outcome), image=image)
+        return Solution(**vars(outcome), image=admm.image())
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
-        (I, J, K_M), (I_H, J_H, K), itemsize = msi_shape, hsi_shape, np.dtype(dtype).itemsize
+        (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         N, pixels, atoms, count = I * J, I_H * J_H, min(self.rank, I_H * J_H), self.neighbours
         axes = min(atoms, K)
         scene, half, blocks = N * K, I_H * J, numba.get_num_threads() * _BLOCK * (axes + 2 * atoms)
@@ -162,10 +163,9 @@ class NSSR(Method):
         learning = 100 * atoms**2 + pixels * 2 * atoms
         # Z, U, V1 and P'H in the axes; the codes S, V2 and M D_M.
         loop = 4 * N * axes + 3 * N * atoms + 2 * N * K_M + (2 * half + 16 * J) * axes + blocks
-        # Z and S, and the scene; what is made to project or to cast it.
-        more = max(1.5 if self.back_projection else 0.0, 0.5 if itemsize == 4 else 0.0)
-        last = N * axes + N * atoms + int((1 + more) * scene) + half * K + pixels * K
-        return 8 * kept + memory_of_phases(8 * search, 8 * learning, 8 * loop, 8 * last)
+        # Z and S, and where it is projected the scene and a correction of it.
+        projecting = N * axes + N * atoms + 5 * scene // 2 + half * K + pixels * K if self.back_projection else 0
+        return 8 * kept + memory_of_phases(8 * search, 8 * learning, 8 * loop, 8 * projecting)
 
 
 class _ADMM:
@@ -262,26 +262,22 @@ class _ADMM:
         """− μZ/2 to V1/2 of some pixels, with the new Z."""
         self.half_V1[block] -= 0.5 * self.mu * self.Z[block]
 
-    def _outside(self, columns=None):
-        """Z°, or its product with some columns (K, n)."""
-        modes = self.beside if columns is None else self.beside @ columns
-        return self.blur.from_modes(modes, self.gain * np.sqrt(self.blur.powers))
+    def _outside(self, columns):
+        """Z° times some columns (K, n)."""
+        return self.blur.from_modes(self.beside @ columns, self._gain_outside())
 
-    def _release(self):
-        """Give up what only the iteration needs."""
-        self.U = self.half_V1 = self.half_V2 = self.pull_H = self.pull_M = np.zeros((0, 0))
+    def _gain_outside(self):
+        return self.gain * np.sqrt(self.blur.powers)
 
-    def _scene(self):
-        """Z in all its bands."""
-        Z = self._outside()
-        for row, inside in zip(Z, self.Z.reshape(*self.shape[:2], -1), strict=True):
-            row += inside @ self.Q.T
-        return Z
+    def _scene(self, unit):
+        """unit·Z in all its bands."""
+        inside = Mixture(self.Z.reshape(*self.shape[:2], -1), unit * self.Q)
+        return Scene(inside, self.blur, self.beside, unit * self._gain_outside())
 
     def _project(self):
         """Z on the scenes that explain the MSI and on those that explain the HSI, in turn."""
-        self._release()
-        self.projected = Z = self._scene()
+        self.U = self.half_V1 = self.half_V2 = self.pull_H = self.pull_M = np.zeros((0, 0))
+        self.projected = Z = self._scene(1.0).render(dtype=np.float64)
         inverse, before = np.linalg.pinv(self.PM), np.inf
         for _ in range(_ROUNDS):
             Z += (self.msi - Z @ self.PM.T) @ inverse.T
@@ -312,13 +308,52 @@ class _ADMM:
         return float(misfit + half_square(averaged, self.msi)) * self.scale**2
 
     def image(self):
-        """The image in the units of the data; afterwards there is no state any more."""
+        """The image in the units of the data, made when it is asked for."""
+        I, J, K = self.shape
         if self.Z is None:
-            return np.zeros(self.shape)
-        self._release()
+            return Mixture(np.zeros((I, J, 1)), np.zeros((K, 1)))
         if self.options.output == "codes":
-            image = (self.S @ self.D.T).reshape(self.shape)
-        else:
-            image = self._scene() if self.projected is None else self.projected
-        image *= self.scale
+            return Mixture(self.S.reshape(I, J, -1), self.scale * self.D)
+        return self._scene(self.scale) if self.projected is None else Scaled(self.projected, self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Z = Q Z' and what the HSI has beside Q, made when it is asked for.
+
+    Attributes
+    ----------
+    inside : Mixture
+        Q Z'.
+    blur : SeparableBlur
+    beside : (n, m, K) array
+        In the blur's singular vectors.
+    gain : (n, m) array
+        What `beside` is multiplied by.
+    """
+
+    inside: Mixture
+    blur: SeparableBlur
+    beside: Array
+    gain: Array
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.inside.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self.inside.shape
+
+    def render(self, rows: Part = None, cols: Part = None, bands: Part = None, dtype: DTypeLike | None = None) -> Array:
+        """The scene, whole or a block of it."""
+        image = self.inside.render(rows, cols, bands, dtype)
+        rows, cols, bands = map(as_part, (rows, cols, bands))
+        with one_blas_thread():
+            for block, beside in self.blur.blocks_from_modes(self.beside[:, :, bands], self.gain, rows, cols):
+                image[block] += beside
         return image
+
+    def bound(self) -> float:
+        """The singular vectors are orthonormal: no value exceeds the coefficients' norm."""
+        return self.inside.bound() + float(np.linalg.norm(self.beside * self.gain[:, :, None]))

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .degradation import Degradation
-from .problem import Factors, Maps, Problem
-from .types import Array, Mask
+from .problem import Factors, Maps, Mixture, Problem
+from .types import Array, Mask, Renderable
 
 # Pixels that are needed to learn from.
 _FEWEST = 16
@@ -65,8 +65,12 @@ class KnownBands:
         """The maps of the whole scene."""
         return Maps(maps.Z, self.weights @ maps.S)
 
-    def whole_image(self, image: Array) -> Array:
+    def whole_image(self, image: Array | Renderable) -> Array | Mixture:
         """The image of the whole scene, row by row: no second one in float64."""
+        if isinstance(image, Mixture):
+            return Mixture(image.Z, self.whole_spectra(image.S))
+        if not isinstance(image, np.ndarray):
+            image = image.render(None, None, None, self.problem.dtype)
         whole = np.empty((*image.shape[:2], len(self.known)), image.dtype)
         for row, found in zip(whole, image, strict=True):
             row[...] = self.whole_spectra(found.T).T

@@ -1,8 +1,8 @@
-"""What is to be fused: two images and the operators between them; and the factors that explain both."""
+"""What is to be fused: two images and the operators between them; and the factors or maps that explain both."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -114,8 +114,8 @@ class Factors:
 
 
 @dataclass(frozen=True, eq=False)
-class Maps:
-    """Maps and spectra of a non-negative super-resolution image max(Z S', 0).
+class Mixture:
+    """A super-resolution image Z S', whose pixels are mixtures of few spectra.
 
     Attributes
     ----------
@@ -128,6 +128,9 @@ class Maps:
     Z: np.ndarray
     S: np.ndarray
 
+    # No value of the image is below.
+    _floor: ClassVar[float] = -np.inf
+
     @property
     def shape(self) -> Shape:
         """(I, J, K) of the image."""
@@ -139,14 +142,35 @@ class Maps:
         return np.result_type(self.Z, self.S)  # maps alone may be float32, whose range images may exceed
 
     def render(self, rows: Part = None, cols: Part = None, bands: Part = None, dtype: DTypeLike | None = None) -> Array:
-        """max(Z S', 0), whole or a block of it."""
+        """The image, whole or a block of it."""
         rows, cols, bands = map(as_part, (rows, cols, bands))
         Z, S = self.Z[rows][:, cols], self.S[bands]
         image = np.empty((*Z.shape[:2], len(S)), self.dtype if dtype is None else dtype)
         with one_blas_thread():
             for i in range(len(Z)):  # row by row: no second image in float64
-                np.maximum(Z[i] @ S.T, 0.0, out=image[i], casting="same_kind")
+                np.maximum(Z[i] @ S.T, self._floor, out=image[i], casting="same_kind")
         return image
+
+    def bound(self) -> float:
+        """What no magnitude of the image exceeds; not finite where Z or S are not."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = [np.maximum(X.max(axis=(0, 1)), -X.min(axis=(0, 1))) for X in (self.Z, self.S[None])]
+            return float(np.sum(np.prod(np.asarray(largest, dtype=np.float64), axis=0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Maps(Mixture):
+    """Maps and spectra of a non-negative super-resolution image max(Z S', 0).
+
+    Attributes
+    ----------
+    Z : (I, J, P) array
+        The maps.
+    S : (K, P) array
+        The spectra.
+    """
+
+    _floor: ClassVar[float] = 0.0
 
 
 def as_part(part: Part) -> slice | Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .degradation import Degradation
 from .problem import Factors, Maps, as_part
-from .types import Callback, Part, Path
+from .types import Callback, Part, Path, Renderable
 from .verdict import Grade, Verdict
 
 
@@ -158,6 +158,8 @@ class FusionResult:
         Of `sri`.
     image : array or None
         `sri`, once it has been rendered.
+    source : Renderable or None
+        What `sri` is rendered from where that is neither maps nor factors; let go of once it has been.
     """
 
     status: Status
@@ -173,6 +175,7 @@ class FusionResult:
     known_factors: Factors | None = None
     start_costs: tuple[float, ...] = ()
     image: np.ndarray | None = None
+    source: Renderable | None = None
     maps: Maps | None = None
     uncertainty: np.ndarray | None = None
     effective_rank: int | None = None
@@ -187,14 +190,18 @@ class FusionResult:
     @property
     def shape(self) -> tuple[int, int, int]:
         """(I, J, K) of the image, without rendering it."""
-        return next(part.shape for part in (self.image, self.maps, self.known_factors) if part is not None)
+        return (self._rendered_from if self.image is None else self.image).shape
 
     @property
     def sri(self) -> np.ndarray:
         """The image, rendered when first asked for."""
         if self.image is None:
-            self.image = self.render()
+            self.image, self.source = self.render(), None
         return self.image
+
+    @property
+    def _rendered_from(self) -> Renderable:
+        return cast(Renderable, next(p for p in (self.source, self.maps, self.known_factors) if p is not None))
 
     @property
     def factors(self) -> Factors | None:
@@ -240,8 +247,7 @@ class FusionResult:
             None for a whole axis; of a single index the axis stays, of length 1.
         """
         if self.image is None:
-            source = cast(Maps | Factors, self.maps if self.maps is not None else self.known_factors)
-            return source.render(rows, cols, bands, dtype=self.dtype)
+            return self._rendered_from.render(rows, cols, bands, dtype=self.dtype)
         block = self.image
         for axis, part in enumerate((rows, cols, bands)):
             block = block[(slice(None),) * axis + (as_part(part),)]

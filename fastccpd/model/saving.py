@@ -1,9 +1,12 @@
 """Results as npz files: maps or factors rather than pixels, nothing pickled, every array with its SHA-256.
 
 about           JSON as UTF-8 bytes: format, hashes of the arrays, and everything of a result that is no array
-maps_Z, maps_S  ·  factors_A, factors_B, factors_C  ·  image   whichever there are; nothing is rendered or made for
-it trace           one row for each column of `Trace` uncertainty, noise_hsi, noise_msi P1_data, P1_indices,
-P1_indptr, P1_shape (P2, PM alike)        the operators, in compressed rows
+maps_Z, maps_S  ·  factors_A, factors_B, factors_C  ·  mixture_Z, mixture_S  ·  image
+                whichever there are; no maps, factors or mixture are rendered for it
+trace           one row for each column of `Trace`
+uncertainty, noise_hsi, noise_msi
+P1_data, P1_indices, P1_indptr, P1_shape (P2, PM alike)
+                the operators, in compressed rows
 """
 
 import hashlib
@@ -20,7 +23,7 @@ from scipy import sparse
 from .checks import as_choice
 from .degradation import Degradation
 from .files import check_free, first_line, replacing
-from .problem import Factors, Maps
+from .problem import Factors, Maps, Mixture
 from .result import FusionResult, Status, Trace
 from .types import Array, Path
 from .verdict import Verdict
@@ -91,6 +94,7 @@ def result_of(arrays: Mapping[str, Array], path: Path) -> tuple[FusionResult, di
             stages={name: _stage_of(stage) for name, stage in about["stages"].items()},
             known_factors=Factors(*_named(arrays, "factors_", "ABC")) if "factors_A" in arrays else None,
             maps=Maps(*_named(arrays, "maps_", "ZS")) if "maps_Z" in arrays else None,
+            source=Mixture(*_named(arrays, "mixture_", "ZS")) if "mixture_Z" in arrays else None,
             image=arrays.get("image"),
             uncertainty=arrays.get("uncertainty"),
             noise=(arrays["noise_hsi"], arrays["noise_msi"]) if "noise_hsi" in arrays else None,
@@ -107,16 +111,18 @@ def result_of(arrays: Mapping[str, Array], path: Path) -> tuple[FusionResult, di
 
 def _check(result):
     """Refuse what no fusion gives: parts that do not fit each other, figures that are none."""
-    parts = {"image": result.image, "maps": result.maps, "factors": result.known_factors}
+    image = result.source if result.image is None else result.image
+    parts = {"image": image, "maps": result.maps, "factors": result.known_factors}
     shown = parts[as_choice(result.shown, "shown", parts)]
     if shown is None:
         raise ValueError(f"{result.shown} are shown, but there are none")
     shape = shown.shape if result.degradation is None else result.degradation.sri_shape
     if result.image is not None:
         _check_shapes(image=(result.image, shape))
-    if result.maps is not None:
-        count = result.maps.S.shape[-1:]
-        _check_shapes(Z=(result.maps.Z, shape[:2] + count), S=(result.maps.S, shape[2:] + count))
+    for mixture in (result.maps, result.source):
+        if mixture is not None:
+            count = mixture.S.shape[-1:]
+            _check_shapes(Z=(mixture.Z, shape[:2] + count), S=(mixture.S, shape[2:] + count))
     if result.known_factors is not None:
         count = result.known_factors.A.shape[-1:]
         _check_shapes(**{name: (getattr(result.known_factors, name), (n, *count)) for name, n in zip("ABC", shape)})
@@ -144,8 +150,10 @@ def _arrays_of(result) -> dict[str, Any]:
         found |= {"maps_Z": result.maps.Z, "maps_S": result.maps.S}
     if result.known_factors is not None:
         found |= {f"factors_{name}": factor for name, factor in zip("ABC", result.known_factors, strict=True)}
-    if result.shown == "image":  # else it can be rendered again
-        found["image"] = result.image
+    if isinstance(result.source, Mixture):
+        found |= {"mixture_Z": result.source.Z, "mixture_S": result.source.S}
+    elif result.shown == "image":  # else it can be rendered again
+        found["image"] = result.sri
     if result.uncertainty is not None:
         found["uncertainty"] = result.uncertainty
     if result.noise is not None:

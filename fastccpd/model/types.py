@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 #: An array of float32 or float64: an image is (rows, columns, bands), a stack of maps (rows, columns, maps).
 Array = NDArray[Any]
@@ -21,6 +21,25 @@ class HasDtype(Protocol):
 
 #: (rows, columns, bands).
 Shape = tuple[int, int, int]
+
+
+class Renderable(Protocol):
+    """An image that is made when it is asked for, whole or a block of it."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def render(self, rows: "Part", cols: "Part", bands: "Part", dtype: DTypeLike | None) -> Array:
+        """A block of the image; None is a whole axis."""
+        ...
+
+    def bound(self) -> float:
+        """What no magnitude of the image exceeds; not finite where the image is not."""
+        ...
+
 
 #: What becomes an operator: dense, or scipy.sparse, of whose classes a type checker cannot see enough.
 Matrix = ArrayLike | Any

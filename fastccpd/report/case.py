@@ -154,7 +154,7 @@ def _means_of(wavelengths, PM):
 
 def _seen(result, degradation):
     """The result under P1 and P2, and under PM; it is never rendered whole for that."""
-    if result.image is not None or result.maps is not None:
+    if result.known_factors is None or result.shown != "factors":
         parts = [{"image": image} for image in degrade(result, degradation)]
     else:
         A, B, C = result.factors

@@ -25,7 +25,7 @@ from ..estimation import (
 from ..estimation.middle import blurred_from_data
 from ..estimation.patches import differences
 from ..fusion import Request, run
-from ..model.problem import Factors, Maps
+from ..model.problem import Factors, Mixture
 from ..model.result import FusionResult
 from ..model.types import Array, Mask
 from ..model.verdict import Judged
@@ -181,13 +181,14 @@ class Fuse:
 def kept(result: FusionResult, piece: Piece) -> FusionResult:
     """A tile's result without what is not blended, in the precision of the images."""
     rows, cols = piece.rows.inside, piece.cols.inside
-    maps, factors = result.maps, result.known_factors
-    parts: dict[str, Any] = {"maps": None, "known_factors": None, "image": None}
-    if result.shown == "maps" and maps is not None:
-        parts["maps"] = Maps(np.ascontiguousarray(maps.Z[rows, cols], dtype=result.dtype), maps.S)
-    elif result.shown == "factors" and factors is not None:
+    mixture = result.maps if result.shown == "maps" else result.source
+    parts: dict[str, Any] = {"maps": None, "known_factors": None, "image": None, "source": None}
+    if isinstance(mixture, Mixture):
+        Z = np.ascontiguousarray(mixture.Z[rows, cols], dtype=result.dtype)
+        parts["maps" if result.shown == "maps" else "source"] = replace(mixture, Z=Z)
+    elif result.shown == "factors" and (factors := result.known_factors) is not None:
         parts["known_factors"] = Factors(factors.A[rows], factors.B[cols], factors.C)
     else:
-        parts["image"] = np.ascontiguousarray(result.sri[rows, cols])
+        parts["image"] = result.render(rows, cols)
     uncertainty = None if result.uncertainty is None else result.uncertainty[rows, cols]
     return replace(result, **parts, uncertainty=uncertainty, noise=None, stages={}, degradation=None, decomposer=None)

@@ -9,7 +9,7 @@ import pytest
 
 from fastccpd import Degradation, Status, fuse, methods
 from fastccpd.methods import Method, Solution
-from fastccpd.model.problem import Factors, Maps
+from fastccpd.model.problem import Factors, Maps, Mixture
 from fastccpd.model.result import Trace
 from fastccpd.testing import small_case, small_instance
 
@@ -49,6 +49,8 @@ class Broken(Method):
             "image": {"image": np.ones((I, J, K))},
             "factors": {"factors": Factors(np.ones((I, 2)), np.ones((J, 2)), np.ones((K, 2)))},
             "maps": {"maps": Maps(np.ones((I, J, 2)), np.ones((K, 2)))},
+            "mixture": {"image": Mixture(np.ones((I, J, 2)), np.ones((K, 2)))},
+            "overflow": {"image": Mixture(np.ones((I, J, 2)), np.ones((K, 2)))},
         }
         part = parts.get(self.flaw, parts["image"])
         if flaw == "image":
@@ -57,6 +59,10 @@ class Broken(Method):
             part["factors"].C[1, 1] = np.nan
         elif flaw == "maps":
             part["maps"].Z[3, 4, 0] = -np.inf
+        elif flaw == "mixture":
+            part["image"].S[2, 1] = np.nan
+        elif flaw == "overflow":  # Z and S are finite
+            part["image"].Z[3, 4, 0], part["image"].S[5, 0] = 1e200, 1e200
         trace = Trace()
         trace.append_cost(cost, 0, 0.0)
         return Solution(status=Status.COST_SETTLED, cost=cost, n_iter=0, trace=trace, **part)
@@ -70,7 +76,7 @@ def from_the_first_start():
     Broken.count.clear()
 
 
-@pytest.mark.parametrize("flaw", ["cost", "image", "factors", "maps"])
+@pytest.mark.parametrize("flaw", ["cost", "image", "factors", "maps", "mixture", "overflow"])
 def test_a_result_with_a_value_that_is_not_finite_is_never_converged(flaw):
     result = fuse(*small_case(), method=Broken(flaw=flaw))
     assert result.status is Status.NOT_FINITE

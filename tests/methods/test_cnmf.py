@@ -47,7 +47,7 @@ def unmixed(problem, W, **options):
 def test_golden_digits():
     k, r = np.ogrid[:7, :3]
     found = unmixed(rivals_golden(), 1.0 + 0.5 * np.sin(2 + k + 2 * r), max_iter=50, scale=1.0)
-    image = found.image(found.abundances(), np.float64)
+    image = found.image(found.abundances(), np.float64).render()
     assert found.delta == pytest.approx(0.07671442613, rel=1e-9)
     assert found.hsi.cost == pytest.approx(0.03926580852, rel=1e-5)
     assert found.msi.cost == pytest.approx(10.33508735, rel=1e-5)
@@ -61,7 +61,7 @@ def test_image_is_that_of_the_definition(bands, boundary, tol):
     _, problem = problem_of((20, 22, 12) if boundary == "reflect" else (20, 24, 12), bands, boundary)
     W = 0.1 + np.random.default_rng(1).random((12, 4))
     unmixing = unmixed(problem, W, max_iter=30, tol=tol, scale=1.0)
-    found = unmixing.image(unmixing.abundances(), np.float64)
+    found = unmixing.image(unmixing.abundances(), np.float64).render()
     np.testing.assert_allclose(found, plain.cnmf(problem, W, updates=30, tol=tol), rtol=1e-7, atol=1e-10)
 
 
@@ -144,7 +144,7 @@ def test_rounding_is_no_dimension():
 
 def test_the_number_of_spectra_is_that_of_the_data_and_never_above_the_hsi():
     _, problem = problem_of()
-    assert CNMF(max_iter=1).solve(problem, rng=np.random.default_rng(0)).image.shape == (20, 24, 12)
+    assert CNMF(max_iter=1).solve(problem, rng=np.random.default_rng(0)).image.render().shape == (20, 24, 12)
     with pytest.raises(ValueError, match=r"^rank: got 13; at most 12 is possible with this HSI"):
         CNMF(rank=13).solve(problem, rng=np.random.default_rng(0))
 
@@ -153,7 +153,7 @@ def test_cost_is_the_misfit_of_the_image_and_iterations_are_those_of_the_msi():
     _, problem = problem_of()
     solution = CNMF(rank=3, max_iter=20, tol=0.0).solve(problem, rng=np.random.default_rng(0))
     operators = (getattr(problem.degradation, name).toarray() for name in ("P1", "P2", "PM"))
-    seen = zip(observe(solution.image, *operators), (problem.hsi, problem.msi))
+    seen = zip(observe(solution.image.render(), *operators), (problem.hsi, problem.msi))
     misfit = sum(0.5 * np.sum((model - np.maximum(data, 0.0)) ** 2) for model, data in seen)
     assert solution.cost == solution.trace.cost[-1] == pytest.approx(misfit, rel=1e-9)
     assert (solution.status, solution.n_iter) == (Status.FINISHED, 39)
@@ -209,7 +209,7 @@ def test_a_clean_mixture_is_not_negative_and_far_above_the_interpolated_hsi():
     scene = maps @ (0.1 + rng.random((3, 20)))
     degradation = Degradation(P, P, band_means(20, 6))
     problem = Problem(*degrade(scene, degradation), degradation)
-    image = CNMF(rank=3).solve(problem, rng=np.random.default_rng(0)).image
+    image = CNMF(rank=3).solve(problem, rng=np.random.default_rng(0)).image.render()
     assert image.min() >= 0.0
     assert rsnr(image, scene) > rsnr(upsampling(degradation).image(problem.hsi), scene) + 6.0
 

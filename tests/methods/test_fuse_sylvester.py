@@ -57,14 +57,14 @@ def dense_fuse(problem, rank, precision=None, scale=None, ratio=4, centres=None)
 @pytest.mark.parametrize("rank", [1, 3, 5])
 def test_without_a_prior_it_is_the_least_squares_image_in_the_subspace(rank):
     problem = noisy_problem((6, 10, 9), ratio=2, phases=(1, 0))
-    image = FUSESylvester(rank=rank, prior="ml").solve(problem).image
+    image = FUSESylvester(rank=rank, prior="ml").solve(problem).image.render()
     np.testing.assert_allclose(image, dense_fuse(problem, rank), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("rank", "bands"), [(5, 2), (7, 4), (3, 1)])
 def test_without_a_prior_what_neither_image_sees_is_of_least_norm(rank, bands):
     problem = noisy_problem((6, 10, 9), ratio=2, phases=(1, 0), bands=bands)
-    image = FUSESylvester(rank=rank, prior="ml").solve(problem).image
+    image = FUSESylvester(rank=rank, prior="ml").solve(problem).image.render()
     np.testing.assert_allclose(image, dense_fuse(problem, rank), rtol=0, atol=1e-5)
 
 
@@ -72,14 +72,14 @@ def test_without_a_prior_what_neither_image_sees_is_of_least_norm(rank, bands):
 @pytest.mark.parametrize(("rank", "precision", "scale"), [(3, 1e-3, 2.5), (7, 0.5, 1.0), (4, 30.0, 0.2)])
 def test_gaussian_prior_pulls_towards_the_interpolated_hsi(ratio, phases, rank, precision, scale):
     problem = noisy_problem(ratio=ratio, phases=phases, bands=3)
-    image = FUSESylvester(rank=rank, precision=precision, scale=scale).solve(problem).image
+    image = FUSESylvester(rank=rank, precision=precision, scale=scale).solve(problem).image.render()
     expected = dense_fuse(problem, rank, precision, scale, ratio, centres=phases)
     np.testing.assert_allclose(image, expected, rtol=0, atol=1e-9)
 
 
 def test_an_overwhelming_prior_gives_the_interpolated_hsi():
     problem = noisy_problem()
-    image = FUSESylvester(rank=9, precision=1e12, scale=1.0).solve(problem).image
+    image = FUSESylvester(rank=9, precision=1e12, scale=1.0).solve(problem).image.render()
     np.testing.assert_allclose(image, splined(problem.hsi, 4, (3, 1)), rtol=0, atol=1e-6)
 
 
@@ -92,31 +92,39 @@ def test_a_clean_scene_of_few_spectra_is_recovered_at_every_phase(ratio, phase, 
     scene = scale * rng.random((I, J, spectra)) @ rng.random((spectra, K))
     P1, P2, PM = blur(I, ratio, phase), blur(J, ratio, ratio - 1 - phase), band_means(K, 6)
     problem = Problem(*observe(scene, P1, P2, PM), Degradation(P1, P2, PM))
-    assert metrics.rsnr(FUSESylvester(prior="ml").solve(problem).image, scene) > 200
+    assert metrics.rsnr(FUSESylvester(prior="ml").solve(problem).image.render(), scene) > 200
 
 
 def test_scale_is_what_the_data_are_divided_by():
     problem = noisy_problem()
     counts = Problem(problem.hsi * 50, problem.msi * 50, problem.degradation)
-    expected = FUSESylvester(scale=2.0).solve(problem).image
-    np.testing.assert_allclose(FUSESylvester(scale=100.0).solve(counts).image / 50, expected, rtol=0, atol=1e-12)
-    assert np.abs(FUSESylvester(scale=2.0).solve(counts).image / 50 - expected).max() > 1e-4
+    expected = FUSESylvester(scale=2.0).solve(problem).image.render()
+    np.testing.assert_allclose(
+        FUSESylvester(scale=100.0).solve(counts).image.render() / 50, expected, rtol=0, atol=1e-12
+    )
+    assert np.abs(FUSESylvester(scale=2.0).solve(counts).image.render() / 50 - expected).max() > 1e-4
 
 
 def test_default_scale_is_the_quantile_of_the_msi_or_else_of_the_hsi():
     problem = noisy_problem()
     top = float(np.quantile(problem.msi, 0.999))
-    assert np.array_equal(FUSESylvester().solve(problem).image, FUSESylvester(scale=top).solve(problem).image)
+    assert np.array_equal(
+        FUSESylvester().solve(problem).image.render(), FUSESylvester(scale=top).solve(problem).image.render()
+    )
     dark = Problem(problem.hsi, -np.abs(problem.msi), problem.degradation)
     top = float(np.quantile(problem.hsi, 0.999))
-    assert np.array_equal(FUSESylvester().solve(dark).image, FUSESylvester(scale=top).solve(dark).image)
+    assert np.array_equal(
+        FUSESylvester().solve(dark).image.render(), FUSESylvester(scale=top).solve(dark).image.render()
+    )
 
 
 def test_a_dark_hsi_gives_a_dark_scene():
     problem = noisy_problem()
     for prior in ("gaussian", "ml"):
         method = FUSESylvester(rank=3, prior=prior)
-        image = method.solve(Problem(np.zeros_like(problem.hsi), np.zeros_like(problem.msi), problem.degradation)).image
+        image = method.solve(
+            Problem(np.zeros_like(problem.hsi), np.zeros_like(problem.msi), problem.degradation)
+        ).image.render()
         assert not image.any()
 
 
@@ -124,7 +132,7 @@ def test_a_dark_hsi_gives_a_dark_scene():
 def test_cost_is_that_of_the_image_and_the_callback_sees_it_once(prior):
     problem, seen = noisy_problem(), []
     solution = FUSESylvester(rank=4, prior=prior).solve(problem, callback=seen.append)
-    hsi, msi = observe(solution.image, *operators(problem))
+    hsi, msi = observe(solution.image.render(), *operators(problem))
     expected = 0.5 * np.sum((hsi - problem.hsi) ** 2) + 0.5 * np.sum((msi - problem.msi) ** 2)
     assert solution.cost == pytest.approx(expected, rel=1e-12)
     assert (solution.status, solution.n_iter, len(solution.trace)) == (Status.FINISHED, 0, 1)
@@ -200,7 +208,7 @@ def test_a_degradation_that_is_no_periodic_blur_is_refused(P1, P2, sentence):
 def test_published_figures_on_indian_pines(data_folder):
     cube = scenes.load("indian-pines", data_folder, crop_to=4).cube
     degradation = preset("scott", cube.shape)
-    image = FUSESylvester(prior="ml").solve(Problem(*degrade(cube, degradation), degradation)).image
+    image = FUSESylvester(prior="ml").solve(Problem(*degrade(cube, degradation), degradation)).image.render()
     assert metrics.rsnr(image, cube) == pytest.approx(27.27, abs=0.1)
     figures = metrics.cc(image, cube), metrics.sam(image, cube), metrics.ergas(image, cube, 4)
     assert tuple(f"{figure:.4g}" for figure in figures) == ("0.9048", "2.314", "1.016")
@@ -210,7 +218,7 @@ def test_published_figures_on_indian_pines(data_folder):
 def test_a_subspace_beyond_the_msi_bands_does_not_drown_in_rounding(data_folder):
     cube = scenes.load("indian-pines", data_folder, crop_to=4).cube
     degradation = preset("scott", cube.shape)
-    image = FUSESylvester(prior="ml", rank=10).solve(Problem(*degrade(cube, degradation), degradation)).image
+    image = FUSESylvester(prior="ml", rank=10).solve(Problem(*degrade(cube, degradation), degradation)).image.render()
     assert metrics.rsnr(image, cube) == pytest.approx(29.43, abs=0.01)
 
 

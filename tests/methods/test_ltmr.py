@@ -70,7 +70,7 @@ def test_golden_digits_from_zero(iterations, of_C, of_V):
     if of_V is not None:
         assert squares(admm.shrunk(admm.C - admm.U, nothing), admm) == pytest.approx(of_V, rel=1e-9)
     if iterations == 100:
-        assert admm.image(np.float64)[0, 0, 0] == pytest.approx(2.813275563, rel=1e-9)
+        assert admm.image(np.float64).render()[0, 0, 0] == pytest.approx(2.813275563, rel=1e-9)
 
 
 def test_golden_digits_from_the_interpolated_hsi():
@@ -94,7 +94,7 @@ def test_iterations_are_those_of_the_definition(shape, boundary, options, cluste
     count = len(ADMM(problem, method, None).all_patches())
     labels = np.random.default_rng(1).integers(0, clusters, count) if clusters < 1000 else np.arange(count)
     expected, _ = plain.ltmr(problem, labels, method)
-    found = iterated(problem, labels, method).image(np.float64)
+    found = iterated(problem, labels, method).image(np.float64).render()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
@@ -118,9 +118,11 @@ def test_batches_take_whole_clusters_and_no_more_patches_than_allowed():
 
 def test_the_size_of_a_batch_changes_no_digit(monkeypatch):
     problem, options = problem_of(), LTMR(rank=4, clusters=9, max_iter=4)
-    expected = options.solve(problem, rng=np.random.default_rng(0)).image
+    expected = options.solve(problem, rng=np.random.default_rng(0)).image.render()
     monkeypatch.setattr(ltmr, "_BATCH", 1000)
-    np.testing.assert_allclose(options.solve(problem, rng=np.random.default_rng(0)).image, expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        options.solve(problem, rng=np.random.default_rng(0)).image.render(), expected, rtol=1e-12
+    )
 
 
 def test_k_means_ends_where_every_point_is_with_the_nearest_mean():
@@ -141,7 +143,7 @@ def test_k_means_of_few_and_of_equal_points():
 def test_cost_is_the_misfit_of_the_image():
     problem = problem_of()
     solution = LTMR(rank=4, clusters=9, max_iter=5).solve(problem, rng=np.random.default_rng(0))
-    hsi, msi = observe(solution.image, *plain.dense(problem))
+    hsi, msi = observe(solution.image.render(), *plain.dense(problem))
     misfit = 0.5 * np.sum((hsi - problem.hsi) ** 2) + 0.5 * np.sum((msi - problem.msi) ** 2)
     assert solution.cost == solution.trace.cost[-1] == pytest.approx(misfit, rel=1e-10)
     assert (solution.status, solution.n_iter) == (Status.FINISHED, 5)
@@ -152,11 +154,11 @@ def test_scale_is_the_unit_in_which_the_weights_count():
     larger = Problem(1000.0 * problem.hsi, 1000.0 * problem.msi, problem.degradation)
     options = {"rank": 4, "clusters": 9, "max_iter": 5, "eta": 0.1}
     plainly, scaled = (
-        LTMR(**options, scale=scale).solve(given, rng=np.random.default_rng(0)).image
+        LTMR(**options, scale=scale).solve(given, rng=np.random.default_rng(0)).image.render()
         for given, scale in ((problem, 1.0), (larger, 1000.0))
     )
     np.testing.assert_allclose(scaled, 1000.0 * plainly, rtol=1e-8)
-    unscaled = LTMR(**options, scale=1.0).solve(larger, rng=np.random.default_rng(0)).image
+    unscaled = LTMR(**options, scale=1.0).solve(larger, rng=np.random.default_rng(0)).image.render()
     assert np.abs(unscaled / 1000.0 - plainly).max() > 1e-4
 
 
@@ -201,8 +203,8 @@ def test_memory_estimate_is_close(shape, dtype):
 def test_figures_of_salinas(data_folder):
     cube, problem = rivals_scene(data_folder, "salinas-a")
     for scale in (1.0, None):
-        image = LTMR(scale=scale).solve(problem, rng=np.random.default_rng(0)).image
+        image = LTMR(scale=scale).solve(problem, rng=np.random.default_rng(0)).image.render()
         assert metrics.rsnr(image, cube) == pytest.approx(37.05, abs=0.3)
         assert metrics.sam(image, cube) == pytest.approx(0.598, abs=0.02)
     tuned = LTMR(rank=6, eta=1e-4, mu=0.01, clusters=40, scale=1.0, max_iter=40)
-    assert metrics.rsnr(tuned.solve(problem, rng=np.random.default_rng(0)).image, cube) > 42.4
+    assert metrics.rsnr(tuned.solve(problem, rng=np.random.default_rng(0)).image.render(), cube) > 42.4
