@@ -11,7 +11,8 @@ and take over what the prediction lacks, as far as they follow it:
 
 The interpolation is linear, U = T1 H T2', so all but the last line happens at the HSI's pixels: a mean over U is a
 weighted mean over H, the products with I_m are those with T1'T1 i_m T2'T2, where i_m = Σ_b α_b H_b. What is added has
-the mean zero, so each band keeps the mean of U_b.
+the mean zero, so each band keeps the mean of U_b. What the sensors see of Z is the same line with fewer bands or
+pixels, so the cost is known before Z is made.
 """
 
 import time
@@ -24,8 +25,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import linalg
 
+from ..blas import one_blas_thread
 from ..model.checks import as_number, set_fields
-from ..model.types import Callback
+from ..model.problem import as_part
+from ..model.types import Array, Callback, Part, Shape
 from ._iteration import finished
 from ._spectral import half_square, robust_maximum
 from ._upsampling import Upsampling, upsampling
@@ -69,6 +72,7 @@ class GSA(Method):
 
     ridge: float = 0.0
 
+    uses_kernels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -95,11 +99,14 @@ class GSA(Method):
                 prediction[m] = (bands[:, members] @ alpha).reshape(hsi.shape[:2])
                 gains[m, members] = _gains(prediction[m], bands[:, members], up)
 
+        del bands, targets
         details = msi.reshape(-1, K_M).T.reshape(K_M, I, J) - up.maps(prediction)
         details -= details.mean(axis=(1, 2), keepdims=True)
         details = np.moveaxis(details, 0, 2)
-        image, misfit = _sharpened(hsi, msi, details, gains, problem, up, scale)
-        back = Upsampling(P1 @ up.rows, P2 @ up.columns)
+        image = Sharpened(up, up.coefficients(hsi), details, gains, scale)
+        PM = problem.degradation.PM.toarray()
+        misfit = half_square(up.fine(image.coefficients @ PM.T) + details @ (gains @ PM.T), msi)
+        back = Upsampling(up.rows.seen_by(P1), up.columns.seen_by(P2))
         misfit += half_square(back.image(hsi) + _seen(P1, P2, details) @ gains, hsi)
         return finished(image, misfit * scale**2, began, callback)
 
@@ -121,10 +128,10 @@ class GSA(Method):
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         hsi, msi = I_H * J_H * K, I * J * K_M
-        image = I * J * K * np.dtype(dtype).itemsize
-        block = 3 * (_BLOCK + J * K) + J_H * K
-        kept = hsi + 2 * msi + I * I_H + J * J_H
-        return 8 * kept + memory_of_phases(8 * max(3 * hsi, 2 * msi), image + 8 * max(block, 3 * hsi)) + (1 << 16)
+        # The HSI, the MSI and the details; then what is centred and compared, or the coefficients and what they give.
+        kept = hsi + 2 * msi + I_H**2 + J_H**2
+        beginning, ending = 4 * hsi + 2 * (I * I_H + J * J_H), hsi + max(3 * hsi, 2 * msi)
+        return 8 * kept + memory_of_phases(8 * beginning, 8 * ending) + (1 << 16)
 
 
 def _seen(P1, P2, image):
@@ -151,23 +158,59 @@ def _most_similar(bands, targets):
 
 def _gains(prediction, bands, up):
     """g of the bands: both interpolated and centred at the fine pixels, by sums over the coarse ones."""
-    fine = len(up.rows) * len(up.columns)
-    weights = np.outer(up.rows.sum(axis=0), up.columns.sum(axis=0))
-    spread = up.rows.T @ (up.rows @ prediction @ up.columns.T) @ up.columns
+    rows, columns = up.rows.matrix, up.columns.matrix
+    fine = len(rows) * len(columns)
+    weights = np.outer(rows.sum(axis=0), columns.sum(axis=0))
+    spread = rows.T @ (rows @ prediction @ columns.T) @ columns
     spread -= np.vdot(weights, prediction) / fine * weights
     power = np.vdot(spread, prediction)
     return bands.T @ spread.ravel() / power if power > 0.0 else np.zeros(bands.shape[1])
 
 
-def _sharpened(hsi, msi, details, gains, problem, up, scale):
-    """The image in the caller's unit, and ½‖msi − degraded‖² in that of the method, a block of rows after the other."""
-    (I, J, _), K = msi.shape, hsi.shape[2]
-    image, misfit, PM = np.empty((I, J, K), problem.dtype), 0.0, problem.degradation.PM.toarray()
-    step = max(1, _BLOCK // (J * K))
-    for start in range(0, I, step):
-        rows = slice(start, start + step)
-        block = up.image(hsi, rows)
-        block += details[rows] @ gains
-        misfit += half_square(block @ PM.T, msi[rows])
-        np.multiply(block, scale, out=image[rows], casting="same_kind")
-    return image, misfit
+@dataclass(frozen=True, eq=False)
+class Sharpened:
+    """The interpolated HSI and the details times their gains, in the caller's unit, made when it is asked for.
+
+    Attributes
+    ----------
+    up : Upsampling
+    coefficients : (n, m, K) array
+        Of the HSI.
+    details : (I, J, K_M) array
+    gains : (K_M, K) array
+    unit : float
+    """
+
+    up: Upsampling
+    coefficients: Array
+    details: Array
+    gains: Array
+    unit: float
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.details.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return *self.details.shape[:2], self.gains.shape[1]
+
+    def render(self, rows: Part = None, cols: Part = None, bands: Part = None, dtype: DTypeLike | None = None) -> Array:
+        """The image, whole or a block of it."""
+        rows, cols, bands = map(as_part, (rows, cols, bands))
+        up, details = self.up.at(rows, cols), self.details[rows][:, cols]
+        coefficients, gains = np.ascontiguousarray(self.coefficients[:, :, bands]), self.gains[:, bands]
+        image = np.empty((*details.shape[:2], gains.shape[1]), self.dtype if dtype is None else dtype)
+        step = max(1, _BLOCK // max(1, image[0].size))
+        with one_blas_thread():
+            for start in range(0, len(image), step):
+                lines = slice(start, start + step)
+                block = up.at(lines, slice(None)).fine(coefficients)
+                block += details[lines] @ gains
+                np.multiply(block, self.unit, out=image[lines], casting="same_kind")
+        return image
+
+    def bound(self) -> float:
+        """At every place the bells' values add up to one."""
+        details = np.abs(self.details).max(axis=(0, 1)) @ np.abs(self.gains)
+        return self.unit * float(np.abs(self.coefficients).max() + details.max())

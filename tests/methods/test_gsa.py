@@ -25,7 +25,7 @@ def problem_of(shape=(20, 24, 12), bands=3, boundary="periodic", seed=0, dtype=n
 
 
 def test_golden_digits():
-    image = GSA().solve(rivals_golden()).image
+    image = GSA().solve(rivals_golden()).image.render()
     assert np.sum(image**2) == pytest.approx(7353.554619, rel=1e-7)
     assert image[0, 0, 0] == pytest.approx(2.663236458, rel=1e-7)
     assert image[-1, -1, -1] == pytest.approx(3.061379515, rel=1e-7)
@@ -37,18 +37,20 @@ def test_image_is_that_of_the_definition(shape, bands, boundary):
     if boundary == "periodic":
         shape = (*(4 * (n // 4) for n in shape[:2]), shape[2])
     problem = problem_of(shape, bands, boundary)
-    np.testing.assert_allclose(GSA().solve(problem).image, plain.gsa(problem), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(GSA().solve(problem).image.render(), plain.gsa(problem), rtol=0, atol=1e-10)
 
 
 def test_a_scene_of_many_blocks_of_rows_is_that_of_the_definition():
     problem = problem_of((96, 64, 40))
-    np.testing.assert_allclose(GSA().solve(problem).image, plain.gsa(problem), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(GSA().solve(problem).image.render(), plain.gsa(problem), rtol=0, atol=1e-9)
 
 
 def test_cost_is_the_misfit_of_the_image_and_the_callback_sees_it_once():
     problem, seen = problem_of(), []
     solution = GSA().solve(problem, callback=seen.append)
-    hsi, msi = observe(solution.image, *(getattr(problem.degradation, name).toarray() for name in ("P1", "P2", "PM")))
+    hsi, msi = observe(
+        solution.image.render(), *(getattr(problem.degradation, name).toarray() for name in ("P1", "P2", "PM"))
+    )
     misfit = 0.5 * np.sum((hsi - problem.hsi) ** 2) + 0.5 * np.sum((msi - problem.msi) ** 2)
     assert solution.cost == pytest.approx(misfit, rel=1e-10)
     assert (solution.status, solution.n_iter, len(solution.trace)) == (Status.FINISHED, 0, 1)
@@ -58,21 +60,21 @@ def test_cost_is_the_misfit_of_the_image_and_the_callback_sees_it_once():
 def test_each_band_keeps_the_mean_of_the_interpolated_one():
     problem = problem_of()
     expected = upsampling(problem.degradation).image(problem.hsi).mean(axis=(0, 1))
-    np.testing.assert_allclose(GSA().solve(problem).image.mean(axis=(0, 1)), expected, rtol=1e-12)
+    np.testing.assert_allclose(GSA().solve(problem).image.render().mean(axis=(0, 1)), expected, rtol=1e-12)
 
 
 def test_pm_is_not_used():
     problem = problem_of()
     other = Degradation(problem.degradation.P1, problem.degradation.P2, np.eye(3, 12))
-    expected = GSA().solve(problem).image
-    np.testing.assert_array_equal(GSA().solve(Problem(problem.hsi, problem.msi, other)).image, expected)
+    expected = GSA().solve(problem).image.render()
+    np.testing.assert_array_equal(GSA().solve(Problem(problem.hsi, problem.msi, other)).image.render(), expected)
 
 
 def test_a_constant_band_is_returned_as_it_is_interpolated():
     problem = problem_of()
     hsi, msi = problem.hsi.copy(), problem.msi.copy()
     hsi[:, :, 2], msi[:, :, 0] = 0.7, 0.3
-    image = GSA().solve(Problem(hsi, msi, problem.degradation)).image
+    image = GSA().solve(Problem(hsi, msi, problem.degradation)).image.render()
     np.testing.assert_allclose(image[:, :, 2], 0.7, rtol=1e-12)
     assert np.isfinite(image).all()
 
@@ -81,7 +83,7 @@ def test_correlations_count_with_their_sign():
     problem = problem_of(bands=2)
     msi = np.stack([-problem.msi[:, :, 0], problem.msi[:, :, 1]], axis=2)
     turned = Problem(problem.hsi, msi, problem.degradation)
-    np.testing.assert_allclose(GSA().solve(turned).image, plain.gsa(turned), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(GSA().solve(turned).image.render(), plain.gsa(turned), rtol=0, atol=1e-10)
 
 
 def test_more_bands_than_pixels_have_weights_of_least_norm_and_a_warning():
@@ -90,11 +92,11 @@ def test_more_bands_than_pixels_have_weights_of_least_norm_and_a_warning():
     degradation = Degradation(P, P, band_means(12, 1))
     problem = Problem(*degrade(rng.random((8, 8, 12)), degradation), degradation)
     with pytest.warns(UserWarning, match=r"^hsi: 12 bands resemble band 0 of the MSI, but there are 4 pixels"):
-        image = GSA().solve(problem).image
+        image = GSA().solve(problem).image.render()
     np.testing.assert_allclose(image, plain.gsa(problem), rtol=0, atol=1e-10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.isfinite(GSA(ridge=0.1).solve(problem).image).all()
+        assert np.isfinite(GSA(ridge=0.1).solve(problem).image.render()).all()
 
 
 def test_a_large_ridge_turns_the_prediction_to_the_covariances():
@@ -106,7 +108,7 @@ def test_a_large_ridge_turns_the_prediction_to_the_covariances():
     # The prediction itself is next to nothing, but its direction is what the gains are of.
     plain = upsampling(problem.degradation).image(problem.hsi)
     detail = problem.msi[:, :, 0] - problem.msi.mean()
-    image = GSA(ridge=1e9).solve(problem).image
+    image = GSA(ridge=1e9).solve(problem).image.render()
     ratio = np.tensordot(detail, image - plain, 2) / np.sum(detail**2)
     np.testing.assert_allclose(ratio / ratio[0], g / g[0], rtol=1e-6)
 
@@ -148,6 +150,6 @@ def test_memory_estimate_is_close(shape, dtype):
 )
 def test_figures_of_the_scenes(data_folder, name, snr, figures):
     cube, problem = rivals_scene(data_folder, name, snr)
-    image = GSA().solve(problem).image
+    image = GSA().solve(problem).image.render()
     assert metrics.rsnr(image, cube) == pytest.approx(figures[0], abs=0.01)
     assert metrics.sam(image, cube) == pytest.approx(figures[1], abs=0.01)

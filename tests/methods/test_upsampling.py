@@ -38,13 +38,13 @@ def test_maps_images_and_blocks_of_rows_agree():
     image = np.random.default_rng(0).standard_normal((5, 9, 3))
     expected = np.moveaxis(up.maps(np.moveaxis(image, 2, 0)), 0, 2)
     np.testing.assert_allclose(up.image(image), expected, atol=1e-13)
-    np.testing.assert_allclose(up.image(image, slice(3, 11)), expected[3:11], atol=1e-13)
+    np.testing.assert_allclose(up.at(slice(3, 11), slice(None)).image(image), expected[3:11], atol=1e-13)
 
 
 def test_without_a_period_pixels_sit_at_their_centres_of_gravity_and_the_ends_are_constant():
     P = gaussian((27, 27), 4, boundary="reflect")[0].toarray()  # 4 does not divide 27
     places = P @ np.arange(27) / P.sum(axis=1)
-    T = upsampling(Degradation(P, P, PM)).rows
+    T = upsampling(Degradation(P, P, PM)).rows.matrix
     line = np.random.default_rng(0).standard_normal(len(P))
     expected = CubicSpline(places, line)(np.clip(np.arange(27), places[0], places[-1]))
     np.testing.assert_allclose(T @ line, expected, atol=1e-13)
@@ -64,8 +64,8 @@ def test_every_operator_has_an_interpolation():
     twice = np.eye(6)[[0, 0, 4]]  # two rows at one place
     signed = np.array([[1.0, -1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1]])  # the first has no place
     for P in (twice, signed, -np.abs(rng.random((3, 6))), rng.standard_normal((4, 9)), np.ones((1, 6)), twice[::-1]):
-        T = upsampling(Degradation(P, P, PM)).rows
+        T = upsampling(Degradation(P, P, PM)).rows.matrix
         assert T.shape == P.shape[::-1]
         np.testing.assert_allclose(T.sum(axis=1), 1.0, atol=1e-12)
-    np.testing.assert_allclose(upsampling(Degradation(twice, twice, PM)).rows[0], [0.5, 0.5, 0.0])
-    np.testing.assert_allclose(upsampling(Degradation(signed, signed, PM)).rows[:, 0], 0.0)
+    np.testing.assert_allclose(upsampling(Degradation(twice, twice, PM)).rows.matrix[0], [0.5, 0.5, 0.0])
+    np.testing.assert_allclose(upsampling(Degradation(signed, signed, PM)).rows.matrix[:, 0], 0.0)
