@@ -123,8 +123,8 @@ class HySure(Method):
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         p, hsi, msi = self.rank, I_H * J_H * K, I * J * K_M
         maps, coarse = p * I * J, p * I_H * J_H
-        # X twice, N2, N3, N4, rhs, pull_2; then the transforms of X and of rhs, whose rows have J + 2 numbers.
-        iteration = msi + 7 * maps + 2 * p * I * (J + 2) + 6 * coarse + 8 * I * J
+        # X twice, N2, N3, N4, rhs, pull_2; then the transforms of X and of one of rhs, whose rows have J + 2 numbers.
+        iteration = msi + 7 * maps + (p + 1) * I * (J + 2) + 7 * coarse + 8 * I * J
         beginning = 4 * hsi + 2 * K * K
         return memory_of_phases(8 * (iteration + msi), 8 * beginning)
 
@@ -205,14 +205,16 @@ class _ADMM:
             self.N4[n] *= lowered
             pulse()
 
-        self.fourier_X *= self.remain
-        change = fft.rfft2(self.rhs, overwrite_x=True)
-        pulse()
-        change *= self.inverse
-        self.fourier_X += change
-        self.X = np.asarray(fft.irfft2(self.fourier_X, s=(I, J)))
+        X, seen = np.empty_like(self.X), np.empty_like(self.seen)
         for n in range(p):
-            self.seen[n] = (self.P2 @ (self.P1 @ self.X[n]).T).T
+            change = np.asarray(fft.rfft2(self.rhs[n], overwrite_x=True))
+            change *= self.inverse
+            self.fourier_X[n] *= self.remain
+            self.fourier_X[n] += change
+            X[n] = fft.irfft2(self.fourier_X[n], s=(I, J))
+            seen[n] = (self.P2 @ (self.P1 @ X[n]).T).T
+            pulse()
+        self.X, self.seen = X, seen
 
     def misfit(self):
         """½‖hsi − degraded‖² + ½‖msi − degraded‖² of E X."""
