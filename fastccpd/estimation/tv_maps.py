@@ -30,7 +30,7 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
 
         χ² + τ (2 tr(∂fit/∂data) − N),                                                                      (3)
 
-    by which λ is chosen: without noise, the weakest.
+    by which λ is chosen: without noise, the weakest, to which there is no need for a way.
 """
 
 from dataclasses import dataclass
@@ -56,6 +56,9 @@ from .windows import Probed, windows_of
 # λ in units of sqrt(largest eigenvalue of R'R), the inverse of the noise of the map that the MSI sees best: where the
 # path begins, by what it goes on, where it ends.
 STRONGEST, STEP, WEAKEST = 2.83, 0.6, 0.07
+
+# Where noise is a smaller part of σ² than this, χ² decides (3) at every λ, and the path has its last one alone.
+_NO_NOISE = 1e-3
 
 # So many more reweighted squares for the chosen λ, as long as they change anything.
 MOST_REWEIGHTINGS = 50
@@ -175,8 +178,8 @@ def fit_maps(
     """
     noise = noise_of(problem) if noise is None else noise
     subspace = subspace_of(problem, noise) if subspace is None else subspace
-    fit = _Fit(problem, noise, subspace, Watch("tv-maps", callback, time_limit), errors)
-    return fit.run(max_iter, spectra, weight)
+    watch = Watch("tv-maps", callback, time_limit)
+    return _Fit(problem, noise, subspace, watch, errors).run(max_iter, spectra, weight)
 
 
 def rough_maps(problem: Problem, noise: Noise, subspace: Subspace) -> Array:
@@ -210,7 +213,10 @@ class _Fit:
         self.steps = []
         self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
         self.smoothest: Array | None = None
-        self.weight = STRONGEST
+        self.first = STRONGEST
+        while self.known_noise < _NO_NOISE and self.first * STEP > WEAKEST:
+            self.first *= STEP
+        self.weight = self.first
 
     def _data(self, F):
         """The quadratic for spectra F. The MSI sees bands that the HSI lacks, so they are filled first."""
@@ -244,8 +250,7 @@ class _Fit:
 
     def _rough_maps(self):
         self.path.smooth(FIRST)
-        for _ in range(2):
-            self.path.descend(FOR_SPECTRA)
+        self.path.descend(FOR_SPECTRA, reweightings=6)
 
     def _find_spectra(self):
         """The spectra that belong to rough maps."""
@@ -268,8 +273,9 @@ class _Fit:
             del windows  # their room is needed for the whole
             return self._go_to(*chosen)
         path = self.path
+        self.smoothest = None if self.first == STRONGEST else path.Z.copy()
         for step, cost, change in self._down([Probed(path)]):
-            self.smoothest = path.Z.copy() if self.best is None else self.smoothest
+            self.smoothest = path.Z.copy() if self.smoothest is None else self.smoothest
             self.best = path.Z.copy(), step, change
             self.watch.iteration(cost, path.system.products)
             path.system.products = 0
@@ -311,7 +317,7 @@ class _Fit:
 
     def _go_to(self, weight, dof=np.nan, status=None):
         """Fit a λ that is known, by the way that leads to it, one reweighting a step, and ask for no risk."""
-        path, self.weight = self.path, STRONGEST
+        path, self.weight = self.path, self.first
         while self.weight > 1.001 * weight:
             path.descend(self.weight, reweightings=1)
             self.smoothest = path.Z.copy() if self.smoothest is None else self.smoothest
@@ -347,8 +353,7 @@ class _Fit:
         return Status.COST_SETTLED if change < SETTLED else Status.MAX_ITERATIONS
 
     def _fitted(self, status):
-        data, sigma_H = self.data, self.hsi.sigma
-        error = spectrum = None
+        data, error, spectrum = self.data, None, None
         if self.best is None or self.smoothest is None:  # stopped before the first λ was fitted
             Z, change = self.path.Z, np.inf
             (chi2, cost), weight, dof, risk = data.misfit_and_cost(Z), self.weight, np.nan, np.inf
@@ -361,11 +366,10 @@ class _Fit:
                     error, spectrum = self._expected_error(Z, weight, self.smoothest)
             except Stopped as stopped:
                 status = stopped.status
-        S = sigma_H[:, None] * data.F
         del self.path  # its room is needed for the copy
         return MapFit(
             Z=data.layout.maps(Z),
-            S=S,
+            S=self.hsi.sigma[:, None] * data.F,
             weight=weight,
             at_end=_end_of_path(weight, self.steps),
             chi2=chi2,
