@@ -110,15 +110,15 @@ def _sample(system, rng):
     noise[...] = 0.0
     system.data.disturb(partial(_signs, rng), noise)
     rows, below, right = (layout.rows(stack) for stack in (noise, system.below, system.right))
-    for i in range(layout.I):
+    for i in range(0, layout.I, _ROWS):
         system.pulse()
-        steps = np.sqrt(below[i]) * _signs(rng, rows[i].shape)
-        rows[i] -= steps
-        if i + 1 < layout.I:
-            rows[i + 1] += steps
-        steps = np.sqrt(right[i]) * _signs(rng, rows[i].shape)
-        rows[i] -= steps
-        rows[i, :, 1:] += steps[:, :-1]
+        part = slice(i, i + _ROWS)
+        steps = np.sqrt(below[part]) * _signs(rng, rows[part].shape)
+        rows[part] -= steps
+        rows[i + 1 : i + 1 + _ROWS] += steps[: layout.I - i - 1]
+        steps = np.sqrt(right[part]) * _signs(rng, rows[part].shape)
+        rows[part] -= steps
+        rows[part, :, 1:] += steps[:, :, :-1]
     sample = layout.zeros()
     system.solve(sample, system.residual(sample, noise)[1], _CG_STEPS, _CG_RTOL)
     return sample
