@@ -21,9 +21,9 @@ import numpy as np
 from ..model.problem import Problem
 from ..threads import thread_map
 from .map_data import Blur
+from .map_fit import MapFit
 from .rank_path import ranks_for
 from .subspace import Subspace
-from .tv_maps import MapFit
 
 # Maps whose misfit is so many times that of noise are the wrong model.
 UNEXPLAINED = 10.0
