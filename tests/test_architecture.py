@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS = [
     ["kernels"],
     ["blas", "machine"],
+    ["threads"],
     ["model"],
     ["formats"],
     ["solver"],

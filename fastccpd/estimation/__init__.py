@@ -6,6 +6,7 @@ from .degradation import DegradationEstimate, estimate_degradation
 from .fit import estimated_snr, relative_residual, shown_cost, snr_db
 from .image_risk import ImageRisk, image_risk
 from .levels import Levels, estimate_levels
+from .map_fit import MapFit
 from .noise import Noise, estimate_noise, noise_from, noise_of
 from .rank_path import RankPath, fit_rank_path, ranks_for
 from .response import ResponseEstimate, estimate_response
@@ -14,7 +15,7 @@ from .shift import Shift, shift_by_images
 from .signal_basis import signal_basis
 from .statistics import Statistics, statistics_of
 from .subspace import Subspace, subspace_from, subspace_of
-from .tv_maps import MapFit, fit_maps
+from .tv_maps import fit_maps
 from .verdict import verdict_of
 
 __all__ = [

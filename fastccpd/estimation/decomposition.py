@@ -41,10 +41,10 @@ from .chain import Chain
 from .fitting import Choice, Decomposition, Fitting
 from .image_risk import image_risk
 from .map_data import Blur
+from .map_fit import MapFit
 from .rank_path import RANKS, RankPath, fit_rank_path
 from .risk_bounds import UNEXPLAINED, degrees_of_freedom, may_be_chosen, risk_bound, risk_bounds
 from .subspace import Subspace
-from .tv_maps import MapFit
 from .watch import Stopped, Watch
 
 # A decomposition with so small a part of the misfit of noise shows that the noise was overestimated.

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..model.types import Array
+from ..threads import thread_map
 from .map_system import MapSystem
 from .windows import LARGE
 
@@ -26,6 +27,9 @@ _NEIGHBOURHOOD = 2.0
 
 # Samples, of large scenes fewer, whose neighbourhoods are as small a part of them; and how far each is solved.
 _SAMPLES, _SAMPLES_OF_LARGE, _CG_STEPS, _CG_RTOL = 4, 2, 60, 0.05
+
+# Rows that are looked at at once.
+_ROWS = 32
 
 # How much larger errors are than the distribution says.
 _DETAILS = 1.2
@@ -70,9 +74,9 @@ def expected_error(
     pixels, seconds = np.zeros(Z.shape[:2]), np.zeros((Z.shape[2], Z.shape[2]))
     samples = _SAMPLES if pixels.size < LARGE else _SAMPLES_OF_LARGE
     for _ in range(samples):
-        sample = data.layout.view(_sample(system, rng))
-        pixels += _squares(sample, root) / samples
-        seconds += sum(row.T @ row for row in sample) / (samples * pixels.size)
+        sample = data.layout.rows(_sample(system, rng))
+        pixels += _by_rows(lambda part, sample=sample: _squares(sample[part], root), len(sample)) / samples
+        seconds += sum(row @ row.T for row in sample) / (samples * pixels.size)
     pixels = gaussian_filter(pixels, _NEIGHBOURHOOD) + unexplained.mean()
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
@@ -88,9 +92,16 @@ def _root(metric):
     return np.linalg.cholesky(metric + 1e-12 * max(float(np.trace(metric)), 1e-300) * np.eye(len(metric)))
 
 
-def _squares(maps, root):
-    """‖root' z‖² of each pixel, row by row: nothing of the size of all maps is made."""
-    return np.stack([np.square(row @ root).sum(axis=1) for row in maps])
+def _by_rows(function, count):
+    """What a function of a slice of rows gives of all of them, on threads; nothing of the size of all maps is made."""
+    parts = [slice(i, i + _ROWS) for i in range(0, count, _ROWS)]
+    with thread_map() as map_pieces:
+        return np.concatenate(list(map_pieces(function, parts)))
+
+
+def _squares(rows, root):
+    """‖root' z‖² of each pixel of some (n, P, J) rows."""
+    return np.square(root.T @ rows).sum(axis=1)
 
 
 def _sample(system, rng):
@@ -99,15 +110,15 @@ def _sample(system, rng):
     noise[...] = 0.0
     system.data.disturb(partial(_signs, rng), noise)
     rows, below, right = (layout.rows(stack) for stack in (noise, system.below, system.right))
-    for i in range(layout.I):
+    for i in range(0, layout.I, _ROWS):
         system.pulse()
-        steps = np.sqrt(below[i]) * _signs(rng, rows[i].shape)
-        rows[i] -= steps
-        if i + 1 < layout.I:
-            rows[i + 1] += steps
-        steps = np.sqrt(right[i]) * _signs(rng, rows[i].shape)
-        rows[i] -= steps
-        rows[i, :, 1:] += steps[:, :-1]
+        part = slice(i, i + _ROWS)
+        steps = np.sqrt(below[part]) * _signs(rng, rows[part].shape)
+        rows[part] -= steps
+        rows[i + 1 : i + 1 + _ROWS] += steps[: layout.I - i - 1]
+        steps = np.sqrt(right[part]) * _signs(rng, rows[part].shape)
+        rows[part] -= steps
+        rows[part, :, 1:] += steps[:, :, :-1]
     sample = layout.zeros()
     system.solve(sample, system.residual(sample, noise)[1], _CG_STEPS, _CG_RTOL)
     return sample
@@ -127,11 +138,17 @@ def _pattern(Z, ends, data):
     metric = data.F.T @ data.F  # maps to spectra, in units of the noise
     B = data.blur.coarse(Z).reshape(-1, Z.shape[2])
     inverse, root = np.linalg.pinv(B.T @ B), _root(metric)
-    spectral = np.stack([np.einsum("jp,jp->j", row @ inverse, row) for row in Z])
-    changes = sum(_squares(map(np.subtract, Z, other), root) for other in ends)
+    Z, ends = np.moveaxis(Z, 2, 1), [np.moveaxis(other, 2, 1) for other in ends]
+
+    def each(function):
+        return _by_rows(function, len(Z))
+
+    spectral = each(lambda part: ((inverse @ Z[part]) * Z[part]).sum(axis=1))
+    changes = sum(each(lambda part, other=other: _squares(Z[part] - other[part], root)) for other in ends)
     change = gaussian_filter(changes, _NEIGHBOURHOOD)
-    down = _squares(map(np.subtract, [*Z[1:], Z[-1]], Z), root)
-    right = _squares((np.diff(row, axis=0, append=row[-1:]) for row in Z), root)
+    down = np.zeros_like(spectral)
+    down[:-1] = _by_rows(lambda part: _squares(Z[1:][part] - Z[:-1][part], root), len(Z) - 1) if len(Z) > 1 else 0.0
+    right = each(lambda part: _squares(np.diff(Z[part], axis=2, append=Z[part][:, :, -1:]), root))
     steps = down + right
     steps[1:] += down[:-1]
     steps[:, 1:] += right[:, :-1]

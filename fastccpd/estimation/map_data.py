@@ -25,6 +25,9 @@ from ..model.types import Array, Mask, Operator
 from .map_system import Layout
 from .moments import eigh_signed
 
+# Random numbers that are drawn at once.
+_AT_ONCE = 1 << 18
+
 
 class Blur:
     """P = P1 ⊗ P2 and its transpose for stacks of maps, in compressed rows."""
@@ -210,20 +213,20 @@ class MapData:
 
     def disturb(self, draw: Callable[[tuple[int, ...]], Array], stack: Array) -> None:
         """Add what white noise of size 1 on all data, drawn by shape, adds to `target`."""
-        roots = _roots(self._grams_M)
-        for row, kinds in zip(self.layout.rows(stack), self.msi.kinds):
-            row += _drawn(kinds, roots, draw).T
-        roots = _roots(self._grams_H)
-        self.blur.add_fine(self.layout, np.array([_drawn(kinds, roots, draw) for kinds in self.hsi.kinds]), stack)
+        rows, done = self.layout.rows(stack), 0
+        for part in _drawn(self.msi.kinds, _roots(self._grams_M), draw):
+            rows[done : done + len(part)] += np.moveaxis(part, 2, 1)
+            done += len(part)
+        coarse = np.concatenate(list(_drawn(self.hsi.kinds, _roots(self._grams_H), draw)))
+        self.blur.add_fine(self.layout, coarse, stack)
 
 
 def _seen_of_runs(P, length):
     """The diagonal of R'P'PR, R joining `length` neighbours."""
     from scipy import sparse
 
-    rows, columns = P.nonzero()
-    runs = -(-P.shape[1] // length)
-    joined = sparse.coo_array((P.tocsr()[rows, columns], (rows, columns // length)), (P.shape[0], runs)).tocsr()
+    entries, runs = P.tocoo(), -(-P.shape[1] // length)
+    joined = sparse.coo_array((entries.data, (entries.row, entries.col // length)), (P.shape[0], runs)).tocsr()
     return np.bincount(joined.indices, np.square(joined.data), minlength=runs)
 
 
@@ -258,9 +261,13 @@ def _roots(grams):
 
 
 def _drawn(kinds, roots, draw):
-    """R' times white noise, for one row of pixels."""
-    white = draw((len(kinds), roots.shape[1]))
-    return np.einsum("jpq,jq->jp", roots[kinds], white) if len(roots) > 1 else white @ roots[0].T
+    """R' times white noise, some rows of pixels at a time."""
+    P = roots.shape[1]
+    at_once = max(1, _AT_ONCE // max(1, kinds.shape[1] * P * (P if len(roots) > 1 else 1)))
+    for i in range(0, len(kinds), at_once):
+        part = kinds[i : i + at_once]
+        white = draw((*part.shape, P))
+        yield np.einsum("ijpq,ijq->ijp", roots[part], white) if len(roots) > 1 else white @ roots[0].T
 
 
 def power_of_two(size: float) -> float:

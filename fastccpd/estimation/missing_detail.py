@@ -58,7 +58,7 @@ def missing_detail(Z: Array, data: MapData, differences: Moments) -> Array:
 
 def _detail(Z, turn, blur):
     """The mean square of the detail of some turned maps."""
-    maps = np.stack([row @ turn for row in Z])
+    maps = np.stack([row @ turn for row in Z])  # in float64
     maps -= _smoothed(blur, maps)
     return np.mean(np.square(maps, out=maps), axis=(0, 1))
 
@@ -80,5 +80,7 @@ def _ratio(data):
 
 def _smoothed(blur: Blur, image: Array) -> Array:
     """P'P of an image over P'P of ones."""
-    sums = blur.fine(blur.coarse(np.ones((*image.shape[:2], 1))))
-    return blur.fine(blur.coarse(np.ascontiguousarray(image, np.float64))) / np.where(sums > 0.0, sums, 1.0)
+    sums = np.multiply.outer(*(P.T @ (P @ np.ones(P.shape[1])) for P in blur.operators))[:, :, None] * blur.size**2
+    smooth = blur.fine(blur.coarse(image))
+    smooth /= np.where(sums > 0.0, sums, 1.0)
+    return smooth

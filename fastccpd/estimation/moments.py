@@ -54,6 +54,9 @@ def eigh_signed(matrix: Array) -> tuple[Array, Array]:
 # The least part of an image's pixels that must be complete for the others to be left out.
 FEWEST = 0.2
 
+# Of a large image the differences of so many numbers are looked at at once, for they would take room as the image does.
+_AT_ONCE = 1 << 20
+
 
 def moments_of(image: Array, valid: Mask | None = None, fewest: float = FEWEST) -> Moments:
     """The `Moments` of the pixels that `complete` chooses."""
@@ -64,13 +67,16 @@ def moments_of(image: Array, valid: Mask | None = None, fewest: float = FEWEST) 
 def difference_moments(image: Array, valid: Mask | None = None, fewest: float = FEWEST) -> Moments:
     """The `Moments` of the differences between neighbouring pixels, along columns and along rows."""
     chosen, fill = complete(image, valid, fewest)
-    X = np.asarray(image if fill is None else image + fill, dtype=np.float64)
-    has = np.ones(X.shape[:2], bool) if chosen is None else chosen
-    bands = X.shape[2]
+    rows, columns, bands = image.shape
     moments = Moments(0, np.zeros(bands), np.zeros((bands, bands)))
-    for ahead, behind in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
-        D = (X[ahead] - X[behind])[has[ahead] & has[behind]]
-        moments += Moments(len(D), D.sum(axis=0), D.T @ D)
+    at_once = max(1, _AT_ONCE // max(1, columns * bands))
+    for i in range(0, rows, at_once):
+        part = np.s_[i : i + at_once + 1]  # and the row below
+        X = np.asarray(image[part] if fill is None else image[part] + fill[part], dtype=np.float64)
+        for ahead, behind in ((np.s_[1:], np.s_[:-1]), (np.s_[:at_once, 1:], np.s_[:at_once, :-1])):
+            D = X[ahead] - X[behind]
+            D = D.reshape(-1, bands) if chosen is None else D[chosen[part][ahead] & chosen[part][behind]]
+            moments += Moments(len(D), D.sum(axis=0), D.T @ D)
     return moments
 
 

@@ -4,11 +4,13 @@ Gathered part by part and added, it says of a scene that does not fit into memor
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..model.problem import Problem
 from ..model.types import Array
+from ..threads import thread_map
 from .agreement import Agreement, agreement_of
 from .few_bands import SecondDifferences, second_differences
 from .moments import FEWEST, Moments, difference_moments, moments_of
@@ -57,16 +59,22 @@ def statistics_of(problem: Problem, *, fewest: float = FEWEST) -> Statistics:
     Statistics
         Those of all parts, added, are for `noise_from`.
     """
-    return Statistics(
-        moments=moments_of(problem.hsi, problem.hsi_valid, fewest),
-        differences=difference_moments(problem.hsi, problem.hsi_valid, fewest),
-        agreement=agreement_of(problem),
-        steps=second_differences(problem.msi, problem.msi_valid),
-        msi_moments=moments_of(problem.msi, problem.msi_valid, fewest),
-        msi_differences=difference_moments(problem.msi, problem.msi_valid, fewest),
-        hsi_power=power_of(problem.hsi),
-        msi_power=power_of(problem.msi),
-    )
+    hsi, msi = (problem.hsi, problem.hsi_valid), (problem.msi, problem.msi_valid)
+    # What takes longest goes first; what the images agree about is found by kernels, which have threads of their own.
+    agreement = agreement_of(problem)
+    asked = [
+        partial(second_differences, *msi),
+        partial(difference_moments, *hsi, fewest),
+        partial(difference_moments, *msi, fewest),
+        partial(moments_of, *hsi, fewest),
+        partial(moments_of, *msi, fewest),
+        partial(power_of, problem.hsi),
+        partial(power_of, problem.msi),
+    ]
+    with thread_map() as map_pieces:
+        answers = map_pieces(lambda ask: ask(), asked)
+        steps, differences, msi_differences, moments, msi_moments, hsi_power, msi_power = answers
+    return Statistics(moments, differences, agreement, steps, msi_moments, msi_differences, hsi_power, msi_power)
 
 
 def power_of(image: Array) -> tuple[float, int]:

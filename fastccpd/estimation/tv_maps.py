@@ -30,20 +30,20 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
 
         χ² + τ (2 tr(∂fit/∂data) − N),                                                                      (3)
 
-    by which λ is chosen: without noise, the weakest.
+    by which λ is chosen: without noise, the weakest, to which there is no need for a way.
 """
 
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from ..model.empty_bands import bands_between
-from ..model.problem import Maps, Problem
-from ..model.result import Status, Trace
+from ..model.problem import Problem
+from ..model.result import Status
 from ..model.types import Array, Callback
 from .expected_error import expected_error
 from .map_data import Blur, MapData, WhitenedImage
+from .map_fit import MapFit
 from .map_path import MapPath
 from .map_system import MapSystem
 from .missing_detail import missing_detail
@@ -57,6 +57,9 @@ from .windows import Probed, windows_of
 # path begins, by what it goes on, where it ends.
 STRONGEST, STEP, WEAKEST = 2.83, 0.6, 0.07
 
+# Where noise is a smaller part of σ² than this, χ² decides (3) at every λ, and the path has its last one alone.
+_NO_NOISE = 1e-3
+
 # So many more reweighted squares for the chosen λ, as long as they change anything.
 MOST_REWEIGHTINGS = 50
 
@@ -65,61 +68,6 @@ SETTLED = 1e-3
 
 # Strength of the first, quadratic smoothing, and of the total variation that the spectra are found with.
 FIRST, FOR_SPECTRA = 8.0, 1.6
-
-
-@dataclass(frozen=True, eq=False)
-class MapFit:
-    """The maps and spectra of a scene: the third stage of the default method.
-
-    Attributes
-    ----------
-    Z : (I, J, P) float32 array
-    S : (K, P) array
-        In the caller's units.
-    weight : float
-        λ, in units of the inverse noise of the best map.
-    at_end : "strongest", "weakest" or None
-        Which end of its path λ lies at, if it does: the least risk may then lie beyond.
-    chi2, dof, risk : float
-        χ² over all data, effective degrees of freedom of the maps, and the estimated risk (2), spectra included.
-    path : tuple of (weight, chi2, dof, risk)
-        Of every λ that was fitted.
-    change : float
-        The part of the objective that the last reweighting gained.
-    expected_error : (I, J) array or None
-        Expected error of a pixel, root mean square over bands, in the caller's units; None where there was no time.
-    expected_spectrum : (K,) array or None
-        Expected error of a band, root mean square over pixels.
-    status : Status
-    trace : Trace
-        One entry for each λ that lowered the risk: ½ ‖…‖² of both images without weights, in the caller's units.
-    seconds : float
-    """
-
-    Z: np.ndarray
-    S: np.ndarray
-    weight: float
-    at_end: str | None
-    chi2: float
-    dof: float
-    risk: float
-    path: tuple[tuple[float, float, float, float], ...]
-    change: float
-    expected_error: np.ndarray | None
-    expected_spectrum: np.ndarray | None
-    status: Status
-    trace: Trace
-    seconds: float
-
-    @property
-    def maps(self) -> Maps:
-        """The `Maps` of the image max(Z S', 0)."""
-        return Maps(self.Z, self.S)
-
-    @property
-    def number(self) -> int:
-        """How many maps there are."""
-        return self.Z.shape[2]
 
 
 def fit_maps(
@@ -175,8 +123,8 @@ def fit_maps(
     """
     noise = noise_of(problem) if noise is None else noise
     subspace = subspace_of(problem, noise) if subspace is None else subspace
-    fit = _Fit(problem, noise, subspace, Watch("tv-maps", callback, time_limit), errors)
-    return fit.run(max_iter, spectra, weight)
+    watch = Watch("tv-maps", callback, time_limit)
+    return _Fit(problem, noise, subspace, watch, errors).run(max_iter, spectra, weight)
 
 
 def rough_maps(problem: Problem, noise: Noise, subspace: Subspace) -> Array:
@@ -210,7 +158,10 @@ class _Fit:
         self.steps = []
         self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
         self.smoothest: Array | None = None
-        self.weight = STRONGEST
+        self.first = STRONGEST
+        while self.known_noise < _NO_NOISE and self.first * STEP > WEAKEST:
+            self.first *= STEP
+        self.weight = self.first
 
     def _data(self, F):
         """The quadratic for spectra F. The MSI sees bands that the HSI lacks, so they are filled first."""
@@ -244,8 +195,7 @@ class _Fit:
 
     def _rough_maps(self):
         self.path.smooth(FIRST)
-        for _ in range(2):
-            self.path.descend(FOR_SPECTRA)
+        self.path.descend(FOR_SPECTRA, reweightings=6)
 
     def _find_spectra(self):
         """The spectra that belong to rough maps."""
@@ -268,14 +218,23 @@ class _Fit:
             del windows  # their room is needed for the whole
             return self._go_to(*chosen)
         path = self.path
-        for step, cost, change in self._down([Probed(path)]):
-            self.smoothest = path.Z.copy() if self.best is None else self.smoothest
-            self.best = path.Z.copy(), step, change
-            self.watch.iteration(cost, path.system.products)
-            path.system.products = 0
-            if max_iter is not None and len(self.watch.trace) > max_iter:
+        if self.first != STRONGEST:  # a path of one λ begins with the rough maps
+            chi2, cost = self.data.misfit_and_cost(path.Z)
+            if self._seen_step((FOR_SPECTRA, chi2, np.nan, np.inf), cost, np.inf, max_iter):
+                return Status.MAX_ITERATIONS
+        for found in self._down([Probed(path)]):
+            if self._seen_step(*found, max_iter):
                 return Status.MAX_ITERATIONS
         return self._settle()
+
+    def _seen_step(self, step, cost, change, max_iter):
+        """Keep the maps of a λ as the best so far; whether there have been enough of them."""
+        path = self.path
+        self.smoothest = path.Z.copy() if self.best is None else self.smoothest
+        self.best = path.Z.copy(), step, change
+        self.watch.iteration(cost, path.system.products)
+        path.system.products = 0
+        return max_iter is not None and len(self.watch.trace) > max_iter
 
     def _window(self, rows, columns, problem):
         """A window's path, from the maps that there are."""
@@ -311,7 +270,7 @@ class _Fit:
 
     def _go_to(self, weight, dof=np.nan, status=None):
         """Fit a λ that is known, by the way that leads to it, one reweighting a step, and ask for no risk."""
-        path, self.weight = self.path, STRONGEST
+        path, self.weight = self.path, self.first
         while self.weight > 1.001 * weight:
             path.descend(self.weight, reweightings=1)
             self.smoothest = path.Z.copy() if self.smoothest is None else self.smoothest
@@ -347,8 +306,7 @@ class _Fit:
         return Status.COST_SETTLED if change < SETTLED else Status.MAX_ITERATIONS
 
     def _fitted(self, status):
-        data, sigma_H = self.data, self.hsi.sigma
-        error = spectrum = None
+        data, error, spectrum = self.data, None, None
         if self.best is None or self.smoothest is None:  # stopped before the first λ was fitted
             Z, change = self.path.Z, np.inf
             (chi2, cost), weight, dof, risk = data.misfit_and_cost(Z), self.weight, np.nan, np.inf
@@ -361,11 +319,10 @@ class _Fit:
                     error, spectrum = self._expected_error(Z, weight, self.smoothest)
             except Stopped as stopped:
                 status = stopped.status
-        S = sigma_H[:, None] * data.F
         del self.path  # its room is needed for the copy
         return MapFit(
             Z=data.layout.maps(Z),
-            S=S,
+            S=self.hsi.sigma[:, None] * data.F,
             weight=weight,
             at_end=_end_of_path(weight, self.steps),
             chi2=chi2,
@@ -393,4 +350,4 @@ class _Fit:
 def _end_of_path(weight, steps):
     if weight == STRONGEST:
         return "strongest"
-    return "weakest" if weight * STEP <= WEAKEST and steps[-1][0] == weight else None
+    return "weakest" if weight * STEP <= WEAKEST and steps and steps[-1][0] == weight else None

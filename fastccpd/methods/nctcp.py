@@ -36,11 +36,11 @@ from ..kernels.arrays import readonly
 from ..kernels.patches import gathered_products, greedy_path, scattered_products
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.types import Array, Callback
+from ..threads import thread_map
 from ._iteration import run_watched
 from ._patches import Patches
 from ._separable import SeparableBlur
 from ._spectral import Scaled, as_scale, half_square, robust_maximum
-from ._threads import thread_map
 from .method import Method, Solution, memory_of_phases, register
 
 STARTS, OUTPUTS = ("random", "coupled"), ("image", "patches")

@@ -32,13 +32,13 @@ from scipy import linalg
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.problem import Problem
 from ..model.types import Callback
+from ..threads import thread_map
 from ._gaps import filled
 from ._iteration import run_watched
 from ._kmeans import kmeans
 from ._patches import Patches, fewer_clusters
 from ._separable import SeparableBlur
 from ._spectral import Scaled, as_scale, robust_maximum
-from ._threads import thread_map
 from ._tucker_group import PatchData, first_model
 from .method import Compiled, Solution, memory_of_phases, register
 

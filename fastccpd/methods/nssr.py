@@ -37,12 +37,12 @@ from ..kernels.maps import along
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.problem import Mixture, as_part
 from ..model.types import Array, Callback, Part, Shape
+from ..threads import thread_map
 from ._dictionary import learn_dictionary
 from ._iteration import run_watched
 from ._neighbours import nonlocal_weights
 from ._separable import SeparableBlur
 from ._spectral import Scaled, as_scale, half_square, robust_maximum
-from ._threads import thread_map
 from .method import Method, Solution, memory_of_phases, register
 
 OUTPUTS = ("image", "codes")

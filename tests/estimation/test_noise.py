@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scenery import small_case
 
-from fastccpd.estimation import noise
+from fastccpd.estimation import moments, noise
 from fastccpd.imaging import degrade, preset, scenes
 
 ESTIMATES = (noise.of_many_bands, noise.of_few_bands)
@@ -120,3 +120,17 @@ def test_noise_that_the_signals_take_along_is_added_again():
 def test_the_estimate_follows_the_unit_of_the_image(which):
     image = small_case(shape=(64, 48, 12), noise=0.05)[1 + which]
     np.testing.assert_allclose(ESTIMATES[which](1024.0 * image), 1024.0 * ESTIMATES[which](image), rtol=1e-6)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.002, 0.5], ids=["complete", "few gaps", "many gaps"])
+def test_differences_of_a_large_image_are_looked_at_in_parts(gaps, monkeypatch):
+    rng = np.random.default_rng(0)
+    image = rng.random((23, 17, 12))
+    valid = rng.random(image.shape) >= gaps if gaps else None
+    image = image if valid is None else np.where(valid, image, 0.0)
+    whole = moments.difference_moments(image, valid)
+    monkeypatch.setattr(moments, "_AT_ONCE", 5 * 17 * 12)
+    parts = moments.difference_moments(image, valid)
+    assert parts.count == whole.count > 0
+    np.testing.assert_allclose(parts.total, whole.total, atol=1e-12)
+    np.testing.assert_allclose(parts.second, whole.second, rtol=1e-12)

@@ -401,7 +401,7 @@ def test_the_expected_error_is_about_the_true_one(snr, data_folder):
     assert np.corrcoef(fitted.expected_spectrum, by_band)[0, 1] > 0.6
 
 
-def test_without_noise_the_weakest_weight_is_taken_and_with_noise_that_of_least_risk():
+def test_without_noise_the_weakest_weight_is_taken_and_with_noise_that_of_least_risk(monkeypatch):
     _, noisy = observed(0)
     fit = fit_maps(noisy, known_noise(noisy))
     least = min(fit.path, key=lambda step: step[3])
@@ -410,6 +410,14 @@ def test_without_noise_the_weakest_weight_is_taken_and_with_noise_that_of_least_
     fit = fit_maps(clean, noise_of(clean))
     assert fit.weight * tv_maps.STEP <= tv_maps.WEAKEST
     assert fit.at_end == "weakest"
+    # Straight to it: what comes of it is what comes of the whole path.
+    monkeypatch.setattr(tv_maps, "_NO_NOISE", 0.0)
+    whole = fit_maps(clean, noise_of(clean))
+    assert len(fit.path) == 1 < len(whole.path)
+    assert fit.weight == whole.weight
+    assert fit.dof == pytest.approx(whole.dof, rel=0.05)
+    assert fit.chi2 == pytest.approx(whole.chi2, rel=0.1)
+    np.testing.assert_allclose(fit.expected_error, whole.expected_error, rtol=0.3)
 
 
 def small_windows(monkeypatch):

@@ -214,6 +214,18 @@ def test_no_decomposition_has_a_lower_risk_than_its_bound():
 
 
 @pytest.mark.parametrize("gaps", [False, True])
+def test_no_decomposition_is_tried_of_a_scene_that_the_maps_show_to_have_no_low_rank(gaps, monkeypatch):
+    monkeypatch.setattr(decomposition, "fit_rank_path", lambda *args, **options: pytest.fail("a path was begun"))
+    scene = scenes.synthetic((64, 60, 40), rng=0).cube
+    degradation = preset("stereo", scene.shape)
+    images = [add_noise(image, 20.0, rng=n) for n, image in enumerate(degrade(scene, degradation))]
+    valid = {"msi_valid": np.random.default_rng(0).random((64, 60)) > 0.05} if gaps else {}
+    choice = fuse(*images, degradation, **valid).stages["choice"]
+    assert choice.shown == "maps"
+    assert choice.bound >= choice.risks["maps"]
+
+
+@pytest.mark.parametrize("gaps", [False, True])
 def test_misfits_are_those_of_the_rendered_image(gaps):
     scene, hsi, msi, degradation = small_case(rank=3, noise=0.05)
     rng = np.random.default_rng(0)

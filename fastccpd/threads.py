@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numba
 
-from ..blas import one_blas_thread
+from .blas import one_blas_thread
 
 
 @contextmanager
