@@ -49,9 +49,9 @@ class Move:
         parts = [P[part] for P, part in zip(self._operators, (rows, columns), strict=True)]
         low, high = zip(*((int(P.indices.min()), int(P.indices.max()) + 1) for P in parts))
         values = read(slice(low[0], high[0]), slice(low[1], high[1]))
-        missing = np.isnan(values).any(axis=2)
+        missing = np.asarray(np.isnan(values).any(axis=2))
         if missing.any():
-            values = _filled(values, missing)
+            values = like_nearest(values, missing)
         P1, P2 = (P[:, start:stop] for P, start, stop in zip(parts, low, high, strict=True))
         down = (P1 @ values.reshape(len(values), -1)).reshape(P1.shape[0], *values.shape[1:])
         moved = np.stack([P2 @ row for row in down]).astype(values.dtype, copy=False)
@@ -107,11 +107,18 @@ def _within(part, start):
     return slice(part.start - start, part.stop - start)
 
 
-def _filled(values, missing):
-    """The values with those that are missing taken from the nearest pixel that has some."""
+def like_nearest(values: Array, missing: Mask) -> Array:
+    """A picture with every missing pixel like the nearest one that is not; zeros where all are missing.
+
+    Parameters
+    ----------
+    values : (rows, columns, bands) array
+    missing : (rows, columns) bool array
+    """
+    # Imported here: it takes longer to import than everything else of this module.
     from scipy.ndimage import distance_transform_edt
 
     if missing.all():
         return np.zeros_like(values)
-    nearest = distance_transform_edt(missing, return_distances=False, return_indices=True)
-    return values[tuple(nearest)]
+    rows, columns = np.asarray(distance_transform_edt(missing, return_distances=False, return_indices=True))
+    return values[rows, columns]
