@@ -105,13 +105,19 @@ class ByAgreement:
         if self.variance is None or self.covariance is None:
             return None, None
         deviation = np.sqrt(np.diag(self.covariance))
-        weights = deviation**-2.0 / (deviation**-2.0).sum()
-        mean, bands = float(weights @ self.variance), len(weights)
-        squared = self.unit**2
+        mean, error = _mean_of(self.variance, self.covariance)
+        bands, squared = len(deviation), self.unit**2
         if np.mean(((self.variance - mean) / deviation) ** 2) > _BY_CHANCE:
             return squared * self.variance, squared * deviation
-        error = np.sqrt(max(float(weights @ self.covariance @ weights), 0.0))
         return np.full(bands, squared * mean), np.full(bands, squared * error)
+
+    def times(self, sigma: Array, errors: float) -> tuple[float, float]:
+        """(least, most): how many times σ² the noise is in the mean of all bands, by so many standard errors."""
+        if self.variance is None or self.covariance is None:
+            return 0.0, np.inf
+        units = (self.unit / sigma) ** 2
+        mean, error = _mean_of(units * self.variance, np.outer(units, units) * self.covariance)
+        return mean - errors * error, mean + errors * error
 
     def bounds(self, errors: float) -> tuple[Array, Array] | None:
         """(least, most) of σ_M² of each band by so many standard errors to each side; None where it is not known."""
@@ -145,6 +151,13 @@ class ByAgreement:
         if self.misplaced is None or self.misplaced.sum() < _MOST * np.square(beyond / self.unit).sum():
             return np.zeros(len(beyond))
         return self.unit * np.sqrt(self.misplaced) * beyond.any()
+
+
+def _mean_of(variance, covariance):
+    """The mean of all bands, each with the weight that its standard error gives it, and the error of that."""
+    weights = 1.0 / np.diag(covariance)
+    weights = weights / weights.sum()
+    return float(weights @ variance), float(np.sqrt(max(float(weights @ covariance @ weights), 0.0)))
 
 
 def agreement_of(problem: Problem) -> Agreement | None:

