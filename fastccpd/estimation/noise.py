@@ -200,8 +200,9 @@ def _settled(alone, common, above, by_both, beyond, misplacement):
         return alone
     alike = np.ptp(bounds[0]) == 0.0
     if beyond.any():
-        at_least, at_most = by_both.times(alone, _LIKELY)
-        bounds = np.minimum(at_most * alone**2, above**2) if at_least > 1.0 else 0.0 * alone, bounds[1]
+        smallest = alone if common is None else np.minimum(alone, common)
+        at_least, at_most = by_both.times(smallest, _LIKELY)
+        bounds = np.minimum(at_most * smallest**2, above**2) if at_least > 1.0 else 0.0 * alone, bounds[1]
     # A σ that is too small would have noise taken for signal: where texture was taken for noise in any band, its own
     # differences say nothing of the others either, and all have the upper end of what is likely.
     least, likely = (np.maximum(bound, 1e-6 * alone**2) for bound in bounds)

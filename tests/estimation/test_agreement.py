@@ -101,6 +101,18 @@ def test_what_the_images_disagree_about_is_added_to_the_noise_and_no_more():
     np.testing.assert_allclose(found.msi**2, noise_of(problem).msi ** 2 + found.disagreement**2, rtol=0.01)
 
 
+def test_images_that_no_response_reconciles_have_the_bound_of_their_noise():
+    problem = textured(0, 0.02)
+    of_its_own = np.kron(np.random.default_rng(1).standard_normal((9, 8, BANDS)), np.ones((8, 8, 1)))
+    msi = problem.msi + 0.1 * of_its_own
+    noise = noise_of(Problem(problem.hsi, msi, problem.degradation))
+    bounds = np.array([estimate_noise(msi[:, :, [band]], kind="few")[0] for band in range(BANDS)])
+    # More than the noise that they have of themselves and what they disagree about, in all bands but the textured one.
+    assert (noise.disagreement[1:] > 0.0).all()
+    assert (bounds[1:] ** 2 > 0.02**2 + 1.5 * noise.disagreement[1:] ** 2).all()
+    np.testing.assert_allclose(noise.msi[1:], bounds[1:], rtol=1e-6)
+
+
 def test_pixels_without_data_have_no_part_in_it():
     problem = textured(0, 0.02)
     valid = np.ones(problem.msi.shape[:2], bool)
