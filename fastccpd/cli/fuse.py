@@ -48,6 +48,13 @@ def add(commands):
     )
     add_preparation_options(verb)
     verb.add_argument(
+        "--place",
+        choices=("msi", "hsi"),
+        default="msi",
+        help="where the result lies on its grid, if the images are shifted against each other: where the MSI does "
+        "(default), or where the HSI does, to which it is moved by interpolation",
+    )
+    verb.add_argument(
         "--match-values",
         action="store_true",
         help="bring the MSI to the HSI's units by the scale and offset that are found between the two images",

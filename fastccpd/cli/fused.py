@@ -155,6 +155,7 @@ def _alignment(done):
         "resampled": {"hsi": done.placement.hsi.resampled, "msi": done.placement.msi.resampled},
         "shift": None if shift is None else asdict(shift) | {"matters": shift.matters},
         "blur_moved": done.blur.moved,
+        "result_moved": None if done.move is None else done.move.by,
     }
 
 

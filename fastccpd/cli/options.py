@@ -139,8 +139,8 @@ def method_settings(options):
 
 
 # Options of fuse that `fuse_files` and `fuse_files_in_tiles` know by the same names.
-_SAME = ("psf", "srf", "bands", "align", "match_values", "fill_nodata", "keep_filled", "uncertainty", "method", "dtype")
-_SAME += ("starts", "combine", "time_limit", "messages")
+_SAME = ("psf", "srf", "bands", "align", "place", "match_values", "fill_nodata", "keep_filled", "uncertainty", "method")
+_SAME += ("dtype", "starts", "combine", "time_limit", "messages")
 
 
 def fusion_arguments(options):

@@ -16,6 +16,7 @@ from ..model.files import check_apart
 from ..model.shapes import size_name
 from ..rasters import gaps, operators
 from ..rasters.estimating import is_auto
+from ..rasters.writing import warn_of_loss
 from .options import add_operator_options, add_output, add_output_options, add_seed, check_snr
 from .output import naming_force, print_json, print_pairs
 
@@ -63,9 +64,7 @@ def run(options):
     degradation = operators.degradation(blur, PM)
     images = _images(scene, degradation, ratio, options)
     for name, image in images.items():
-        lost = formats.lost_by(paths[name], image)
-        if lost:
-            say.warn(f"{paths[name]}: this format cannot carry {', '.join(lost)}, which is lost")
+        warn_of_loss(paths[name], image, say)
         formats.write(paths[name], image, overwrite=options.force)
     _report(options, images, paths, options.psf or blur.settings["psf"], srf)
     return 0

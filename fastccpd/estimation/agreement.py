@@ -4,14 +4,19 @@ Blurred and sampled like the HSI, the MSI shows what the HSI shows through the M
 
     r = P Y_M − Y_H PM' = P n_M − n_H PM',     Var(r) = s σ_M² + PM diag(σ_H²) PM',  s = ‖row of P‖²,             (1)
 
-so texture, which second differences take for noise, is not in it. The HSI's noise is most of r. With the HSI projected
-on its signals (E, in units of its noise) most of that noise is gone, though with it what signals are too weak to be
-kept: r' = P Y_M − Y_H Π PM'. The product of both has neither the one nor the other,
+so texture, which second differences take for noise, is not in it. The HSI's noise is most of r. With P Y_M regressed on
+the HSI's signals X (E, in units of its noise) most of that noise is gone, though with it what signals are too weak to
+be kept. The product of both has neither the one nor the other: with Q = I − X (X'X)⁻¹ X',
 
-    mean(r r') = s σ_M² + |E' diag(σ_H) PM'|²,                                                                  (2)
+    (Q P Y_M)'(Q r) / (n − p) = s σ_M² + Σ_i (1 − 1/μ_i) (v_i' E' diag(σ_H) PM')²,                              (2)
 
-for the lost signals are not in r. An HSI of few bands has few dimensions without signals, and its noise may be found
-too large: never by more than the whole of (1), though, and σ_M is granted what such an error takes from it.
+for the lost signals are not in r. Here v_i and μ_i are the eigenvectors and eigenvalues of X'X/n, of which 1 is noise:
+a regression on noisy signals finds less of them, by 1/μ. Being regressed on the signals too, r has no part of what a
+response does wrong with them. One that was estimated from the images does so, and no small part of r would be that: at
+ratio 6, s is below a hundredth.
+
+An HSI of few bands has few dimensions without signals, and its noise may be found too large: never by more than the
+whole of (1), though, and σ_M is granted what such an error takes from it.
 
 All of this follows from the second moments of (P Y_M, Y_H), which are additive; what is gathered beside them says
 whether a blur that is not that of the images explains what is left (`misplacement.py`).
@@ -26,7 +31,7 @@ from ..model.problem import Problem
 from ..model.types import Array
 from .map_data import Blur
 from .misplacement import explained, misplaced
-from .moments import Moments, moments_of
+from .moments import Moments, eigh_signed, moments_of
 from .sums import COMMON, Sums
 
 # With fewer pixels nothing is said. Bands whose estimates differ by no more than so many times what chance makes of
@@ -100,13 +105,19 @@ class ByAgreement:
         if self.variance is None or self.covariance is None:
             return None, None
         deviation = np.sqrt(np.diag(self.covariance))
-        weights = deviation**-2.0 / (deviation**-2.0).sum()
-        mean, bands = float(weights @ self.variance), len(weights)
-        squared = self.unit**2
+        mean, error = _mean_of(self.variance, self.covariance)
+        bands, squared = len(deviation), self.unit**2
         if np.mean(((self.variance - mean) / deviation) ** 2) > _BY_CHANCE:
             return squared * self.variance, squared * deviation
-        error = np.sqrt(max(float(weights @ self.covariance @ weights), 0.0))
         return np.full(bands, squared * mean), np.full(bands, squared * error)
+
+    def times(self, sigma: Array, errors: float) -> tuple[float, float]:
+        """(least, most): how many times σ² the noise is in the mean of all bands, by so many standard errors."""
+        if self.variance is None or self.covariance is None:
+            return 0.0, np.inf
+        units = (self.unit / sigma) ** 2
+        mean, error = _mean_of(units * self.variance, np.outer(units, units) * self.covariance)
+        return mean - errors * error, mean + errors * error
 
     def bounds(self, errors: float) -> tuple[Array, Array] | None:
         """(least, most) of σ_M² of each band by so many standard errors to each side; None where it is not known."""
@@ -142,6 +153,13 @@ class ByAgreement:
         return self.unit * np.sqrt(self.misplaced) * beyond.any()
 
 
+def _mean_of(variance, covariance):
+    """The mean of all bands, each with the weight that its standard error gives it, and the error of that."""
+    weights = 1.0 / np.diag(covariance)
+    weights = weights / weights.sum()
+    return float(weights @ variance), float(np.sqrt(max(float(weights @ covariance @ weights), 0.0)))
+
+
 def agreement_of(problem: Problem) -> Agreement | None:
     """The `Agreement` of a problem's two images; None where bands that the MSI sees have no data in the HSI."""
     P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM.toarray()
@@ -173,31 +191,41 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     E : (bands, signals) array
         Its signals, orthonormal, in units of the noise.
     """
-    if agreement is None or agreement.moments.count < _FEWEST:
+    signals = E.shape[1]
+    if agreement is None or agreement.moments.count - signals < _FEWEST:
         return ByAgreement()
     n, PM = agreement.moments.count, agreement.PM
-    sizes = len(PM) + PM.shape[1]
+    bands, free = len(PM), agreement.moments.count - signals
+    sizes = bands + PM.shape[1]
     second, share = agreement.moments.second[:sizes, :sizes] / n, agreement.share / n
-    unit = float(np.sqrt(np.diag(second)[: len(PM)].max()))
+    unit = float(np.sqrt(np.diag(second)[:bands].max()))
     if not (unit > 0.0 and share > 0.0):
         return ByAgreement()
     second = second / unit / unit
     response = PM * (sigma / unit)  # of pixels in units of the noise
-    identity = np.eye(len(PM))
-    whole = np.hstack([identity, -PM])
-    projected = np.hstack([identity, -((PM * sigma) @ E) @ (E.T / sigma)])
-    both, full, part = (
-        left @ second @ right.T for left, right in ((whole, projected), (whole, whole), (projected, projected))
+    whole = np.hstack([np.eye(bands), -PM])
+    full, of_msi = whole @ second @ whole.T, second[:bands, :bands]
+    to_signals = E.T * (unit / sigma)
+    values, turn = eigh_signed(to_signals @ second[bands:, bands:] @ to_signals.T)
+    values = np.maximum(values, 1.0)
+    along = turn.T @ to_signals @ second[bands:] / np.sqrt(values)[:, None]  # of the images with X, made orthonormal
+    in_msi, in_both = along[:, :bands], along @ whole.T
+    both, left, part = (
+        (of_all - one.T @ other) * (n / free)
+        for of_all, one, other in (
+            (second[:bands] @ whole.T, in_msi, in_both),
+            (full, in_both, in_both),
+            (of_msi, in_msi, in_msi),
+        )
     )
-    kept = np.square(response @ E).sum(axis=1)
+    kept = np.square(response @ E @ turn) @ (1.0 - 1.0 / values)
     variance = (np.diag(both) - kept) / share
-    signals = E.shape[1]
     doubt = _MISSED * signals / max(len(E) - signals, 1) * kept / share
     # Of products of normal variates (Isserlis).
-    covariance = (full * part + both * both.T) / (n * share**2)
+    covariance = (left * part + both * both.T) / (free * share**2)
     # Without noise rounding is all there is, and a mean of squares may come out below zero.
     covariance[np.diag_indices_from(covariance)] = np.maximum(np.diag(covariance), (_ROUNDING / share) ** 2)
     of_hsi = np.square(response).sum(axis=1)
     in_units = agreement.moments.divided(np.full(len(agreement.moments.total), unit))
-    by_place = explained(in_units, len(PM), E * (unit / sigma)[:, None])
+    by_place = explained(in_units, bands, to_signals.T)
     return ByAgreement(variance, covariance, doubt, np.diag(full), of_hsi, share, n, unit, by_place)

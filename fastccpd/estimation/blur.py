@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..blas import one_blas_thread
+from ..imaging.moving import Move
 from ..imaging.psf import gaussian, sampled_rows
 from ..model.checks import as_count, as_cube, as_number, as_operator, as_valid, check_values
 from ..model.types import Array, Matrix, Operator
@@ -94,7 +95,7 @@ class BlurEstimate:
         """An image that lies where the MSI does, such as a fused one, moved to where the HSI says it lies.
 
         A shift between the images is part of the operators, and so a fused image keeps the MSI's place; to compare it
-        with what was measured at the HSI's, it has to be moved by the shift. Values are interpolated (cubic splines).
+        with what was measured at the HSI's, it has to be moved by the shift. Values are interpolated.
 
         Parameters
         ----------
@@ -106,13 +107,9 @@ class BlurEstimate:
         -------
         (rows, columns, bands) array
         """
-        from scipy.ndimage import shift
-
-        cube, by = as_cube(image, "image"), np.subtract(place, self.shift)
-        moved = np.empty_like(cube)
-        for band in range(cube.shape[2]):
-            moved[:, :, band] = shift(cube[:, :, band], by, order=3, mode="nearest")
-        return moved
+        cube = as_cube(image, "image")
+        move = Move(cube.shape, np.subtract(self.shift, place))
+        return move.image(lambda rows, columns: cube[rows, columns], slice(0, len(cube)), slice(0, cube.shape[1]))
 
     def __str__(self):
         (rows, columns), (by_rows, by_columns) = self.sigma, self.sigma_errors

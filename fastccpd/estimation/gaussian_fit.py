@@ -19,7 +19,8 @@ the score: the noise of the HSI and misfit beyond noise, white, and that of the 
 prior (width within a factor of 1.65, place within half an HSI pixel, one standard deviation) holds what images cannot
 tell. Where the response is not given, signals too weak to stand out are lost, and a scene may have some that look like
 a shift or a wider blur of stronger ones (bands of a sensor that are a little off each other are such): how far the
-result would move without the weakest signals that do stand out is added to the errors.
+result would move without the weakest signals that do stand out is added to the errors, twice over, for those that are
+lost already may have moved it as far.
 
 One more such step from the result, now with kernels that no separable Gaussian has, is a test of the model: how far
 their coefficients are from zero.
@@ -166,7 +167,7 @@ class GaussianFitter:
         _, covariance = self._solved(look, 4)
         if self._response is None:
             moved, _ = self._solved(self._looked(moments, strong=True), 4)
-            covariance = covariance + np.outer(moved, moved)
+            covariance = covariance + 2.0 * np.outer(moved, moved)
         step, of_all = self._solved(look, len(look.score))
         of_others = of_all[4:, 4:]
         return GaussianFit(

@@ -190,24 +190,31 @@ def noise_from(statistics: Statistics, *, hsi: ArrayLike | None = None, msi: Arr
 def _settled(alone, common, above, by_both, beyond, misplacement):
     """σ of the MSI: by its own differences, moved into what the two images agree about.
 
-    `above` bounds it in any case: what the images disagree about beyond that is no noise. Where there is any of it, the
-    operators are not those of the images, all that they say of noise is void, and the bound is what is left; but where
-    only the blur is wrong, the MSI is as good as it was, and so are its own differences.
+    Where the images disagree, the operators are not those of the images, and what one band seems to have of noise may
+    be their error: a lower bound it is only where all bands in the mean have more than their differences show. What
+    they disagree about is no noise, but for the fit it is as good as. `above` bounds all of it. Where only the blur is
+    wrong, the MSI is as good as it was, and so are its own differences.
     """
     bounds = by_both.bounds(_LIKELY)
-    if bounds is None:
+    if bounds is None or (beyond.any() and misplacement.any()):
         return alone
+    alike = np.ptp(bounds[0]) == 0.0
     if beyond.any():
-        return alone if misplacement.any() else above
+        smallest = alone if common is None else np.minimum(alone, common)
+        at_least, at_most = by_both.times(smallest, _LIKELY)
+        bounds = np.minimum(at_most * smallest**2, above**2) if at_least > 1.0 else 0.0 * alone, bounds[1]
     # A σ that is too small would have noise taken for signal: where texture was taken for noise in any band, its own
     # differences say nothing of the others either, and all have the upper end of what is likely.
     least, likely = (np.maximum(bound, 1e-6 * alone**2) for bound in bounds)
-    if not (alone**2 > likely).any():
-        return np.sqrt(np.clip(alone**2, least, likely))
-    # Where all bands have one σ, so have their differences, and no edge a part in the least of their eigenvalues.
-    if common is not None and np.ptp(bounds[0]) == 0.0 and common**2 > least[0]:
-        above = np.minimum(above, common)
-    return np.sqrt(np.minimum(likely, above**2))
+    if (alone**2 > likely).any():
+        # Where all bands have one σ, so have their differences, and no edge a part in the least of their eigenvalues.
+        if common is not None and alike and common**2 > least.max():
+            found = np.minimum(likely, np.minimum(above, common) ** 2)
+        else:
+            found = np.minimum(likely, above**2)
+    else:
+        found = np.clip(alone**2, least, likely)
+    return np.sqrt(np.minimum(found + beyond**2, np.maximum(found, above**2)))
 
 
 def _floored(sigma, power):

@@ -1,19 +1,21 @@
 """The operators of a pair: those that are given, and by --psf auto and --srf auto those that the two images show."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..estimation import estimate_blur, estimate_degradation
-from ..estimation.shift import Shift, better_phase, phase_of, shift_by_images
+from ..estimation.shift import Shift, better_phase, directions, phase_of, shift_by_images
+from ..imaging.moving import Move
 from ..methods import Method
-from ..model.checks import as_operator
+from ..model.checks import as_choice, as_operator
 from ..model.types import Mask, Operator, Path
 from . import operators
 from .bands import listed as bands_listed
-from .grids import shift_by_georeference
+from .grids import Grids, shift_by_georeference
 from .pair import Pair
 from .remarks import Remarks
 
@@ -121,6 +123,30 @@ def settled(
     if placed is not made:
         made, response, pair = completed(placed, PM, pair, method, align, remarks)
     return made, response, pair, shift
+
+
+def move_to(place: str, blur: operators.Blur, grids: Grids, shape: Sequence[int], remarks: Remarks) -> Move | None:
+    """What brings a result to the place that is asked for; None where it lies there.
+
+    Parameters
+    ----------
+    place : "msi" or "hsi"
+    blur : Blur
+        As it is used: with the shift between the images.
+    grids : Grids
+    shape : (rows, columns, …)
+        Of the result.
+    remarks : Remarks
+    """
+    if as_choice(place, "place", ("msi", "hsi")) == "msi":
+        return None
+    by = blur.moved or (0.0, 0.0)
+    if blur.settings["psf"] == AUTO:
+        by = tuple(np.subtract(blur.settings["shift"], grids.offset or (0.0, 0.0)).tolist())
+    if not any(by):
+        return None
+    remarks.note(f"the result is moved to the HSI's place, {directions(-by[0], -by[1])} of the MSI's")
+    return Move(shape, by)
 
 
 def completed(

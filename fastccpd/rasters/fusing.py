@@ -13,13 +13,14 @@ from ..estimation import Levels, estimate_levels, verdict_of
 from ..estimation.fit import estimated_snr, relative_residual
 from ..estimation.shift import Shift
 from ..imaging import degrade
+from ..imaging.moving import Move
 from ..model.checks import as_choice, check_values
 from ..model.degradation import Degradation
 from ..model.problem import Problem
 from ..model.result import FusionResult
 from ..model.types import Callback, Matrix, Path
 from . import gaps, operators
-from .estimating import given_operators, settled, unseen
+from .estimating import given_operators, move_to, settled, unseen
 from .pair import Pair
 from .placement import Placement
 from .preparation import Preparation, open_pair
@@ -54,7 +55,7 @@ class FusedFiles:
     noise : dict or None
         Their estimated signal-to-noise ratios in dB; None where the method estimates no noise.
     marked : (rows, columns) bool array
-        The pixels of the result that are marked as nodata.
+        The pixels of the output that are marked as nodata.
     interrupted : bool
         Whether a callback ended the fusion before it was done.
     notes, warnings : tuple of str
@@ -69,6 +70,8 @@ class FusedFiles:
         The form of the output.
     tags : dict of str to str
         How the result was made, as it stands in the output.
+    move : fastccpd.imaging.moving.Move or None
+        What brings the result, which lies where the MSI does, to the place of the output; None where that is the MSI's.
     """
 
     result: FusionResult
@@ -89,6 +92,7 @@ class FusedFiles:
     placement: Placement | None = None
     form: Output = field(default_factory=Output)
     tags: dict[str, str] = field(default_factory=dict)
+    move: Move | None = None
 
     def __repr__(self):
         return f"<FusedFiles {self.result!r}, {len(self.notes)} notes, {len(self.warnings)} warnings>"
@@ -96,7 +100,7 @@ class FusedFiles:
     @property
     def raster(self) -> formats.Raster:
         """The fused image as a `Raster`: the fine grid, the HSI's bands, nodata where there were no data."""
-        return result_raster(self.result.sri, self.pair, self.marked, self.form, self.tags)
+        return result_raster(_placed(self.result.sri, self.move), self.pair, self.marked, self.form, self.tags)
 
 
 def fuse_files(
@@ -111,6 +115,7 @@ def fuse_files(
     ratio: int | None = None,
     band_axis: int | None = None,
     grid: Path = "hsi",
+    place: str = "msi",
     bbox: tuple[float, float, float, float] | None = None,
     window: tuple[slice, slice] | None = None,
     keep_bands: str | None = None,
@@ -166,6 +171,9 @@ def fuse_files(
         given. False: it is only measured and said.
     ratio : int, optional
         MSI pixels per HSI pixel, in each direction. None: by georeferencing, else by the sizes.
+    place : "msi" or "hsi"
+        Where the result lies on its grid, if a shift between the images is part of the blur: where the MSI does, whose
+        detail it has, or where the HSI does, to which it is then moved by interpolation.
     band_axis, grid, bbox, window, keep_bands, hsi_scale, hsi_offset, msi_scale, msi_offset, hsi_mask, msi_mask
         As of `fastccpd.rasters.Preparation`: how the two files are made ready.
     match_values : bool
@@ -256,6 +264,7 @@ def fuse_files(
     blur, PM, pair, shift = settled(blur, PM, pair, chosen, align, remarks)
     degradation = operators.degradation(blur, PM)
     degradation.check(pair.hsi.shape, pair.msi.shape)
+    move = move_to(place, blur, pair.grids, pair.msi.shape, remarks)
     levels, pair = _levels(pair, degradation, match_values, remarks)
     cubes = tuple(image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi))
     valid: dict[str, Any] = {"hsi_valid": ~pair.missing_hsi, "msi_valid": ~pair.missing_msi}
@@ -275,7 +284,7 @@ def fuse_files(
     seen = degrade(result, degradation)
     compared = zip(("hsi", "msi"), measured, seen, strict=True)
     residuals = {name: relative_residual(image, degraded) for name, image, degraded in compared}
-    marked = np.zeros_like(pair.missing) if keep_filled else pair.missing
+    marked = _marked(np.zeros_like(pair.missing) if keep_filled else pair.missing, move)
     known = {
         "blur": blur.settings,
         "blur_sigma": blur.sigma,
@@ -283,9 +292,9 @@ def fuse_files(
         "offset": pair.grids.offset,
         "shift": shift,
     }
-    used = wanted.given() | ({"match_values": str(levels)} if match_values else {})
+    used = wanted.given() | ({"match_values": str(levels)} if match_values else {}) | {"place": place}
     tags = provenance(result, pair, degradation, known, used)
-    written = _write(output, uncertainty, overwrite, result, pair, marked, starts, form, tags, remarks)
+    written = _write(output, uncertainty, overwrite, result, move, pair, marked, starts, form, tags, remarks)
     return FusedFiles(
         result=result,
         pair=pair,
@@ -305,7 +314,22 @@ def fuse_files(
         placement=opened.placement,
         form=form,
         tags=tags,
+        move=move,
     )
+
+
+def _placed(cube, move):
+    """A cube as it lies in the output."""
+    if move is None:
+        return cube
+    return move.image(lambda rows, columns: cube[rows, columns], *map(slice, (0, 0), cube.shape[:2]))
+
+
+def _marked(missing, move):
+    """The pixels of the output without data."""
+    if move is None:
+        return missing
+    return move.mask(lambda rows, columns: missing[rows, columns], *map(slice, (0, 0), missing.shape))
 
 
 def _check_fits(pair, method, dtype, memory):
@@ -350,23 +374,25 @@ def _levels(pair, degradation, apply, remarks):
     return levels, pair
 
 
-def _write(output, uncertainty, overwrite, result, pair, marked, starts, form, tags, remarks):
+def _write(output, uncertainty, overwrite, result, move, pair, marked, starts, form, tags, remarks):
     """The image and its uncertainty, as far as they are asked for; the files that were written."""
     written = {}
     if output is not None:
-        outside = clipped(result.sri, marked, form)
+        cube = _placed(result.sri, move)
+        outside = clipped(cube, marked, form)
         if outside:
             remarks.warn(
                 f"{output}: {outside} values are beyond {form.dtype} and cut off; use a smaller --output-scale"
             )
-        write_raster(output, result_raster(result.sri, pair, marked, form, tags), form, overwrite, remarks)
+        write_raster(output, result_raster(cube, pair, marked, form, tags), form, overwrite, remarks)
         written["output"] = str(output)
     if uncertainty is not None and result.uncertainty is None:
         one = len(result.start_costs) == 1 and starts > 1
         why = "one start alone has no spread" if one else "the decomposition is the image, of which none is known"
         remarks.warn(f"{uncertainty}: not written, for {why}")
     elif uncertainty is not None:
-        deviation = result.uncertainty.astype(np.float64 if form.dtype == "float64" else np.float32)
+        deviation = _placed(result.uncertainty[:, :, None], move)[:, :, 0]
+        deviation = deviation.astype(np.float64 if form.dtype == "float64" else np.float32)
         write_raster(uncertainty, map_raster(deviation, pair, marked, tags), form, overwrite, remarks)
         written["uncertainty"] = str(uncertainty)
     return written

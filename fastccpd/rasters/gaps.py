@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..formats import Raster
+from ..imaging.moving import like_nearest
 from ..model.types import Array, Mask
 
 
@@ -35,11 +36,7 @@ def count_sentence(name: str, mask: Mask) -> str:
 
 def filled(raster: Raster, missing: Mask) -> Raster:
     """The raster with every missing pixel like the nearest one that is not."""
-    # Imported here: it takes longer to import than everything else of this module.
-    from scipy.ndimage import distance_transform_edt
-
-    rows, columns = np.asarray(distance_transform_edt(missing, return_distances=False, return_indices=True))
-    return replace(raster, cube=raster.cube[rows, columns])
+    return replace(raster, cube=like_nearest(raster.cube, missing))
 
 
 def emptied(cube: Array, missing: Mask) -> Array:

@@ -238,6 +238,10 @@ def _good(name, image, keep, remarks):
         if left_out.any():
             numbers = bands.listed(left_out, header.wavelengths, header.names if name == "msi" else None)
             remarks.note(f"{name}: {int(left_out.sum())} of {left_out.size} bands {why} left out: {numbers}")
+    in_vain = spared & (found.empty | found.sparse)
+    if in_vain.any() and keep != "all":
+        numbers = bands.listed(in_vain, header.wavelengths, None)
+        remarks.warn(f"--keep-bands: asks for bands without data, which cannot be kept: {numbers}")
     good = ~(marked | empty | sparse | constant)
     if found.empty.all():
         pixels = math.prod(image.taken.shape)

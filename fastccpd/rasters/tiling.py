@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,14 +20,14 @@ from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, memory_limit,
 from ..tiles.memory import BLOCK
 from ..tiles.state import discard
 from . import operators
-from .estimating import given_operators, unseen
+from .estimating import given_operators, move_to, unseen
 from .gaps import fine_mask
 from .pair import Pair
 from .preparation import OpenPair, Preparation, open_pair
 from .remarks import Listener, Remarks
 from .targets import check_outputs, check_targets
 from .tile_estimates import Adjusted, levels_by_window, settled_by_window
-from .writing import Output, clipped, map_raster, provenance, result_raster, write_raster
+from .writing import Output, clipped, map_raster, provenance, result_raster, warn_of_loss, write_raster
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,7 @@ def fuse_files_in_tiles(
     srf: Any = None,
     bands: str | None = None,
     align: bool = True,
+    place: str = "msi",
     uncertainty: types.Path | None = None,
     match_values: bool = False,
     fill_nodata: bool = False,
@@ -118,7 +120,7 @@ def fuse_files_in_tiles(
 
     Parameters
     ----------
-    hsi, msi, psf, srf, bands, align, uncertainty, match_values, fill_nodata, keep_filled, overwrite
+    hsi, msi, psf, srf, bands, align, place, uncertainty, match_values, fill_nodata, keep_filled, overwrite
         As of `fuse_files`.
     method, dtype, messages
         As of `fuse_files`.
@@ -163,6 +165,7 @@ def fuse_files_in_tiles(
     blur, PM, shift = settled_by_window(blur, PM, pair, chosen, align, remarks)
     degradation = operators.degradation(blur, PM)
     degradation.check(pair.hsi.shape, pair.msi.shape)
+    move = move_to(place, blur, pair.placement.grids, pair.msi.shape, remarks)
     levels = _levels(pair, degradation, match_values, remarks)
     images = Adjusted(pair.hsi, fill=fill_nodata), Adjusted(pair.msi, levels if match_values else None, fill_nodata)
     if overwrite and not resume:
@@ -170,7 +173,7 @@ def fuse_files_in_tiles(
     how = {"tile": tile, "memory": memory, "workers": workers, "client": client, "progress": progress}
     kept = {"folder": folder, "resume": resume, "uncertainty": uncertainty is not None}
     with fuse_tiles(*images, degradation, method=method, dtype=dtype, **how, **kept, **options) as fused:
-        used = wanted.given() | ({"match_values": str(levels)} if match_values else {})
+        used = wanted.given() | ({"match_values": str(levels)} if match_values else {}) | {"place": place}
         sources = _sources(pair)
         tags = _tags(fused, chosen, options.get("rng", 0), sources, facade, degradation, (blur, shift), used)
         errors = uncertainty is not None
@@ -179,17 +182,18 @@ def fuse_files_in_tiles(
         pixel, marked = np.zeros((1, 1, fused.shape[2]), np.float32), np.ones((1, 1), bool)
         cube = formats.placeholder((*fused.shape[:2], pair.hsi.bands.size), form.dtype)
         head = _with(result_raster(pixel, facade, marked, form, tags), cube)
-        lost = formats.lost_by(output, head)
-        if lost:
-            remarks.warn(f"{output}: this format cannot carry {', '.join(lost)}, which is lost")
+        warn_of_loss(output, head, remarks)
         with formats.stream(output, head, folder, overwrite=overwrite, cog=form.cog) as out:
-            sink = _Marking(out, pair, facade, form, keep_filled)
-            fused.write(sink, writing)
+            sink = _Marking(out, pair, facade, form, keep_filled, move)
+            fused.write(sink, writing, render=None if move is None else partial(move.image, fused.render))
         if sink.outside:
             cut = f"{sink.outside} values are beyond {form.dtype} and cut off"
             remarks.warn(f"{output}: {cut}; use a smaller --output-scale")
         if uncertainty is not None:
-            error = fused.uncertainty()[:, :, 0]  # one band: a scene's worth of it fits
+            # One band: a scene's worth of it fits.
+            everything = slice(0, fused.shape[0]), slice(0, fused.shape[1])
+            render = fused.uncertainty if move is None else partial(move.image, fused.uncertainty)
+            error = render(*everything)[:, :, 0]
             write_raster(uncertainty, map_raster(error, facade, np.isnan(error), tags), form, overwrite, remarks)
             written["uncertainty"] = str(uncertainty)
         fused.temporary = True  # the output is there, and the tiles are of no more use
@@ -200,15 +204,16 @@ def fuse_files_in_tiles(
 class _Marking:
     """Blocks of the result in the form of the output, what has no data marked."""
 
-    def __init__(self, out, pair, facade, form, keep_filled):
-        self.chunks, self._out = out.chunks, out
+    def __init__(self, out, pair, facade, form, keep_filled, move):
+        self.chunks, self._out, self._move = out.chunks, out, move
         self._pair, self._facade, self._form, self._keep = pair, facade, form, keep_filled
         self.nodata = self.outside = 0
 
     def write(self, rows, cols, block):
         marked = np.isnan(block).any(axis=2)
+        missing = partial(_missing, self._pair)
         if not self._keep:
-            marked |= _missing(self._pair, rows, cols)
+            marked |= missing(rows, cols) if self._move is None else self._move.mask(missing, rows, cols)
         block = np.where(np.isnan(block), 0, block) if marked.any() else block
         self.nodata += int(marked.sum())
         self.outside += clipped(block, marked, self._form)

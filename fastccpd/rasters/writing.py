@@ -17,7 +17,7 @@ from ..model.checks import as_choice, as_number
 from ..model.degradation import Degradation
 from . import gaps
 from .pair import Pair
-from .remarks import Remarks
+from .remarks import Listener, Remarks
 
 #: The dtypes of an output.
 DTYPES = ("float32", "float64", "int16", "uint16", "int32")
@@ -100,10 +100,15 @@ def map_raster(
 
 def write_raster(path: types.Path, raster: formats.Raster, form: Output, overwrite: bool, remarks: Remarks) -> None:
     """Write a raster, and say what its format cannot carry."""
+    warn_of_loss(path, raster, remarks)
+    formats.write(path, raster, overwrite=overwrite, cog=form.cog)
+
+
+def warn_of_loss(path: types.Path, raster: formats.Raster, listener: Listener) -> None:
+    """Say what the format of `path` cannot carry of a raster, if there is anything."""
     lost = formats.lost_by(path, raster)
     if lost:
-        remarks.warn(f"{path}: this format cannot carry {', '.join(lost)}, which is lost")
-    formats.write(path, raster, overwrite=overwrite, cog=form.cog)
+        listener.warn(f"{path}: is written without {', '.join(lost)}, which this format cannot carry")
 
 
 class Made(Protocol):

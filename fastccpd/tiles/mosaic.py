@@ -79,7 +79,14 @@ class FusedTiles:
         """A block of the expected error of each pixel, (rows, columns, 1), where it was asked for."""
         return self._blended(rows, cols, lambda tile, r, c: tile.uncertainty[r, c, None])
 
-    def write(self, out: Any, progress: Callable[[int, int], Any] | None = None, *, uncertainty: bool = False) -> None:
+    def write(
+        self,
+        out: Any,
+        progress: Callable[[int, int], Any] | None = None,
+        *,
+        uncertainty: bool = False,
+        render: Callable[[slice, slice], Array] | None = None,
+    ) -> None:
         """Write the image block by block, whole chunks at a time.
 
         Parameters
@@ -90,9 +97,12 @@ class FusedTiles:
             Called after each block.
         uncertainty : bool
             Whether the expected error is written instead.
+        render : callable(rows, columns) -> array, optional
+            Gives the blocks. None: `render` of this, or `uncertainty`.
         """
         blocks = list(self._blocks(getattr(out, "chunks", None)))
-        render = self.uncertainty if uncertainty else self.render
+        if render is None:
+            render = self.uncertainty if uncertainty else self.render
         for done, (rows, cols) in enumerate(blocks, start=1):
             block = render(rows, cols).astype(self.dtype, copy=False)
             if hasattr(out, "write"):

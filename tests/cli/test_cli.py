@@ -68,7 +68,7 @@ def test_every_format_gives_what_python_gives(form, tmp_path):
 def test_what_the_format_of_the_output_cannot_carry_is_said(tmp_path, capsys):
     hsi, msi, _ = write_pair(tmp_path, georeferenced=True)
     _, told = fused_json(capsys, hsi, msi, "-o", tmp_path / "f.npy")
-    lost = "this format cannot carry wavelengths, fwhm, georeference, tags, which is lost"
+    lost = "is written without wavelengths, fwhm, georeference, tags, which this format cannot carry"
     assert told["warnings"] == [f"{tmp_path}/f.npy: {lost}"]
 
 

@@ -194,13 +194,14 @@ def test_operators_and_units_are_estimated_in_tiles_as_in_the_whole(side, tmp_pa
     rasters.write(tmp_path / "hsi.tif", rasters.Raster(hsi, nodata=np.nan))
     rasters.write(tmp_path / "msi.tif", rasters.Raster(np.float32(1e4) * msi + np.float32(500.0)))
     files = [str(tmp_path / name) for name in ("hsi.tif", "msi.tif")]
-    how = "--srf", "landsat", "--psf", "auto", "--match-values", "--method", "tv-maps", "--json"
+    how = "--srf", "landsat", "--psf", "auto", "--match-values", "--place", "hsi", "--method", "tv-maps", "--json"
     assert main(["fuse", *files, "-o", str(tmp_path / "whole.tif"), *how]) in (0, 5)
     capsys.readouterr()
     assert main(["fuse", *files, "-o", str(tmp_path / "tiled.tif"), *how, "--tile", "64", "--workers", "0"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["blur"]["psf"] == "auto"
     assert any("the MSI is brought to the HSI's units" in note for note in told["notes"])
+    assert any("the result is moved to the HSI's place" in note for note in told["notes"])
     assert relative(tmp_path / "whole.tif", tmp_path / "tiled.tif") < (0.01 if side == 768 else 0.03)
 
 

@@ -25,18 +25,18 @@ def textured(seed, sigma, operators=None, unit=1.0):
 
 
 def by_definition(problem, sigma, E):
-    """mean(r r') − |E' diag(σ) PM'|² over ‖p‖², pixel by pixel."""
+    """(Q P Y_M)'(Q r) over its degrees of freedom and ‖p‖², less what the signals' noise leaves, pixel by pixel."""
     P1, P2, PM = (op.toarray() for op in (problem.degradation.P1, problem.degradation.P2, problem.degradation.PM))
-    total, share = np.zeros(BANDS), 0.0
-    rows, columns, _ = problem.hsi.shape
-    for a in range(rows):
-        for b in range(columns):
-            seen = np.einsum("i,j,ijm->m", P1[a], P2[b], problem.msi)
-            pixel = problem.hsi[a, b]
-            projected = sigma * (E @ (E.T @ (pixel / sigma)))
-            total += (seen - PM @ pixel) * (seen - PM @ projected)
-            share += np.sum(P1[a] ** 2) * np.sum(P2[b] ** 2)
-    return (total - rows * columns * np.square((PM * sigma) @ E).sum(axis=1)) / share
+    pixels = [(P1[a], P2[b], problem.hsi[a, b]) for a, b in np.ndindex(*problem.hsi.shape[:2])]
+    seen = np.array([np.einsum("i,j,ijm->m", p1, p2, problem.msi) for p1, p2, _ in pixels])
+    share = np.mean([np.sum(p1**2) * np.sum(p2**2) for p1, p2, _ in pixels])
+    hsi = np.array([pixel for _, _, pixel in pixels])
+    X = (hsi / sigma) @ E
+    left, free = np.eye(len(X)) - X @ np.linalg.pinv(X), len(X) - E.shape[1]
+    product = np.einsum("nm,nm->m", left @ seen, left @ (seen - hsi @ PM.T)) / free
+    shrunk = np.eye(E.shape[1]) - np.linalg.inv(X.T @ X / len(X))
+    response = (PM * sigma) @ E
+    return (product - np.einsum("mp,pq,mq->m", response, shrunk, response)) / share
 
 
 @pytest.mark.parametrize("unit", [1.0, 300.0])
@@ -77,8 +77,40 @@ def test_right_operators_agree_and_wrong_ones_do_not():
     for wrong in (Degradation(P1, P2, PM[::-1]), Degradation(P1[:, ::-1], P2, PM), Degradation(1.1 * P1, P2, PM)):
         noise = noise_of(Problem(problem.hsi, problem.msi, wrong))
         assert noise.disagreement.max() > 0.02
-        # All that they say of noise is void: what is left is the bound by the image alone.
+        # What they say of noise is more than there is: it is found no smaller.
         assert (noise.msi >= 0.9 * noise_of(problem).msi).all()
+
+
+def estimated(problem, errors, seed=0):
+    """A problem with a response that is a little wrong about the scene, as one that was estimated is."""
+    PM = problem.degradation.PM.toarray()
+    PM = PM * (1.0 + errors * np.random.default_rng(seed).standard_normal(PM.shape))
+    return Problem(problem.hsi, problem.msi, Degradation(problem.degradation.P1, problem.degradation.P2, PM))
+
+
+def test_a_response_that_is_a_little_wrong_is_not_taken_for_noise():
+    ratios = np.array([noise_of(estimated(textured(seed, 0.02), 0.003, seed)).msi / 0.02 for seed in range(6)])
+    assert 0.9 < np.median(ratios)
+    assert np.max(ratios) < 1.6
+
+
+def test_what_the_images_disagree_about_is_added_to_the_noise_and_no_more():
+    problem = textured(0, 0.02)
+    found = noise_of(estimated(problem, 0.05))
+    assert found.disagreement.any()
+    np.testing.assert_allclose(found.msi**2, noise_of(problem).msi ** 2 + found.disagreement**2, rtol=0.01)
+
+
+def test_images_that_no_response_reconciles_have_the_bound_of_their_noise():
+    problem = textured(0, 0.02)
+    of_its_own = np.kron(np.random.default_rng(1).standard_normal((9, 8, BANDS)), np.ones((8, 8, 1)))
+    msi = problem.msi + 0.1 * of_its_own
+    noise = noise_of(Problem(problem.hsi, msi, problem.degradation))
+    bounds = np.array([estimate_noise(msi[:, :, [band]], kind="few")[0] for band in range(BANDS)])
+    # More than the noise that they have of themselves and what they disagree about, in all bands but the textured one.
+    assert (noise.disagreement[1:] > 0.0).all()
+    assert (bounds[1:] ** 2 > 0.02**2 + 1.5 * noise.disagreement[1:] ** 2).all()
+    np.testing.assert_allclose(noise.msi[1:], bounds[1:], rtol=1e-6)
 
 
 def test_pixels_without_data_have_no_part_in_it():

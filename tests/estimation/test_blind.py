@@ -10,6 +10,7 @@ import fastccpd
 from fastccpd import Degradation, Problem
 from fastccpd.estimation import estimate_blur, estimate_degradation, estimate_response, verdict_of
 from fastccpd.imaging import add_noise, degrade, gaussian, landsat, metrics, scenes
+from fastccpd.imaging.moving import Move
 from fastccpd.model.verdict import Grade, Verdict
 
 SHAPE, RATIO = (96, 80, 40), 4
@@ -38,6 +39,19 @@ def test_width_and_shift_are_found_within_their_errors(known):
         deviations += list(np.subtract(found.sigma, (1.5, 2.0)) / found.sigma_errors)
         deviations += list(np.subtract(found.shift, (0.7, -1.1)) / found.shift_errors)
     assert np.mean(np.abs(deviations) < 2.0) >= 0.85
+
+
+def test_bands_that_are_off_each_other_are_allowed_for():
+    """They make signals that look like a shift, and noise hides a part of them."""
+    rows, columns, bands = shape = 72, 80, 40
+    blur = gaussian(shape[:2], RATIO, sigma=1.7, phase=(1.9, 1.3), boundary="reflect")
+    for seed in range(2):
+        cube = scenes.synthetic(shape, rng=seed).cube
+        off = Move(shape, (0.3, -0.3)).image(lambda i, j, cube=cube: cube[i, j], slice(0, rows), slice(0, columns))
+        cube[:, :, 20:] = off[:, :, 20:]
+        images = degrade(cube, Degradation(*blur, landsat(bands)))
+        found = estimate_blur(*(add_noise(image, 20.0, rng=10 * seed + n) for n, image in enumerate(images)), RATIO)
+        assert (np.abs(np.subtract(found.shift, (0.4, -0.2))) < 2.0 * np.array(found.shift_errors)).all()
 
 
 def test_more_noise_means_larger_errors_and_no_bias():

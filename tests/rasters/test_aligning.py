@@ -6,6 +6,7 @@ from pair_files import grid
 
 from fastccpd import Degradation, rasters
 from fastccpd.imaging import add_noise, degrade, gaussian, landsat, metrics, preset, scenes
+from fastccpd.imaging.moving import Move
 from fastccpd.imaging.psf import interpolation
 from fastccpd.rasters import fuse_files
 
@@ -91,3 +92,28 @@ class Silent:
 
     def warn(self, text):
         pass
+
+
+@pytest.mark.parametrize("psf", ["auto", "gaussian,sigma=1.7"])
+def test_the_result_lies_where_the_msi_does_or_where_the_hsi_does(psf, tmp_path):
+    hsi, msi, truth = files(tmp_path, (1.6, -0.8))
+    known = {"psf": psf, "srf": "landsat", "messages": Silent(), **FAST}
+    written = [str(tmp_path / f"at_{place}.tif") for place in ("msi", "hsi")]
+    there = [fuse_files(hsi, msi, out, place=place, **known) for out, place in zip(written, ("msi", "hsi"))]
+    assert there[0].move is None
+    np.testing.assert_allclose(there[1].move.by, (1.6, -0.8), atol=0.1)
+    assert any("the result is moved to the HSI's place, 1." in note for note in there[1].notes)
+    # What the HSI's grid calls pixel (i, j) the MSI shows at (i + 1.6, j − 0.8).
+    expected = Move(truth.shape, (1.6, -0.8)).image(lambda r, c: truth[r, c], *map(slice, (0, 0), truth.shape[:2]))
+    cubes = [rasters.read(path).cube[6:-6, 6:-6] for path in written]
+    right, wrong = (metrics.rsnr(cube, expected[6:-6, 6:-6]) for cube in cubes[::-1])
+    assert right > wrong + 3.0
+    np.testing.assert_array_equal(there[1].raster.cube[6:-6, 6:-6], cubes[1])
+    assert there[1].marked[-1].all()  # which lies outside of the MSI
+    assert not there[1].marked[:-1].any()
+
+
+def test_a_place_that_is_neither_is_refused(tmp_path):
+    hsi, msi, _ = files(tmp_path, (0.0, 0.0))
+    with pytest.raises(ValueError, match="place: got 'north'; "):
+        fuse_files(hsi, msi, place="north", srf="landsat", messages=Silent(), **FAST)

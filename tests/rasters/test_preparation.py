@@ -96,6 +96,9 @@ def test_dead_and_constant_bands_are_left_out_by_number_and_wavelength(tmp_path)
     assert (~pair.hsi.valid(slice(None), slice(None))).sum() == 1
     pair, _ = opened(tmp_path, hsi, msi_of(), keep_bands="9")
     np.testing.assert_array_equal(np.flatnonzero(~pair.hsi.bands), [3, 4])
+    with pytest.warns(UserWarning, match=r"--keep-bands: asks for bands without data, which cannot be kept: 4 \(600"):
+        pair, _ = opened(tmp_path, hsi, msi_of(), keep_bands="4,9")
+    np.testing.assert_array_equal(np.flatnonzero(~pair.hsi.bands), [3, 4])
     with pytest.raises(ValueError, match="--keep-bands: got '12' in '9,12'; all, or bands of 1 to 11"):
         opened(tmp_path, hsi, msi_of(), keep_bands="9,12")
 
