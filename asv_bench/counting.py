@@ -27,6 +27,19 @@ def _operators(a, rank):
     return 2.0 * rank * sum(a[name].size for name in ("values", "back_values") if name in a)
 
 
+# What `inputs` of the kernels that multiply by H are.
+_OPERATORS = ("values", "places", "bounds")
+_INPUTS = (*_OPERATORS, *(f"back_{name}" for name in _OPERATORS), "rows", "weights", "U", "S", "Q", "slope", "diagonal")
+
+
+def _of_hessian(a, rank):
+    return _operators(a, rank) + 6.0 * len(a["U"]) * rank**2
+
+
+def _of_turn(a, rank):
+    return (2.0 * rank + 8.0) * a["p"].size
+
+
 def _stack(a):
     return float(np.prod(a["shape"]))
 
@@ -42,17 +55,17 @@ _KERNELS = {
     "mttkrp_add": Work("MTTKRP", lambda a, R: 4.0 * a["Y"].size * R, "Y A B C M0 M1 M2"),
     "see": Work("factors seen, Gramians", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values u U S Q"),
     "gradient": Work("gradient", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values U Q M out"),
-    "hessian": Work(
-        "H z",
-        lambda a, R: _operators(a, R) + 6.0 * len(a["U"]) * R**2,
-        "values back_values U S Q slope diagonal z out",
-    ),
+    "hessian": Work("H z", _of_hessian, "values back_values U S Q slope diagonal z out"),
     "factor_scaled_blocks": Work(
         "preconditioner, factor", lambda a, R: len(a["slope"]) * (R**3 / 3.0 + 3.0 * R**2), "Q slope diagonal"
     ),
     "solve_blocks": Work("preconditioner, solve", lambda a, R: 2.0 * len(a["b"]) * R**2, "b x"),
-    "turn_preconditioned": Work(
-        "preconditioner, solve, with CG vectors", lambda a, R: (2.0 * R + 8.0) * a["p"].size, "Hd p r y d"
+    "turn_preconditioned": Work("preconditioner, solve, with CG vectors", _of_turn, "Hd p r y d"),
+    # All of it for each product with H, whose number stands in `found` after the launch.
+    "newton_step": Work(
+        "CG: H z, preconditioner, vectors",
+        lambda a, R: a["found"][0] * (_of_hessian(a, R) + _of_turn(a, R)),
+        "values back_values U S Q slope diagonal Hd p r y d",
     ),
     "residual_sums": Work("streamed residual", lambda a, R: a["Y"].size * (2.0 * R + 3.0), "Y A B Ct"),
     "render": Work("rendering", lambda a, R: 2.0 * a["out"].size * R, "A B Ct out"),
@@ -85,15 +98,18 @@ class Count(NamedTuple):
 
 
 def count(kernel, args, rank):
-    """The `Count` of a launch; without flops and bytes for a kernel that is not in the table."""
+    """The `Count` of a launch that is over; without flops and bytes for a kernel that is not in the table."""
     work = _KERNELS.get(kernel.__name__)
     if work is None:
         return Count(CG if _function(kernel).__module__.endswith(".vectors") else kernel.__name__, "", 0.0, 0.0)
     named = dict(zip(_parameters(kernel), args))
+    named |= dict(zip(_INPUTS, named.get("inputs", ())))
     moved = sum(named[name].nbytes for name in work.arrays.split())
-    if {"L", "groups"} <= named.keys():
+    groups, L = named.get("blocks", (named.get("groups"), named.get("L")))[:2]
+    if groups is not None:
         # Of the preconditioner's blocks the lower triangles are read and written, whatever room they have.
-        moved += len(named["L"]) * LANES * rank * (rank + 1) // 2 * named["L"].itemsize
+        moved += len(L) * LANES * rank * (rank + 1) // 2 * L.itemsize
+    moved *= named["found"][0] if "found" in named else 1
     shape = "×".join(map(str, named["Y"].shape)) if "Y" in named else ""
     return Count(work.part, shape, float(work.flops(named, rank)), float(moved))
 

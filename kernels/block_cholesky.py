@@ -165,6 +165,7 @@ def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, m
         shares = np.zeros(T * LANES)
         slopes = np.zeros(R * LANES)
         diagonals = np.ones(R * LANES)
+        roots = np.empty(LANES)
         block = L[group]
         for n in range(filled):
             for t in range(T):
@@ -173,19 +174,21 @@ def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, m
                 slopes[r * LANES + n] = slope[first + n, r]
                 diagonals[r * LANES + n] = diagonal[first + n, r]
         # The mean diagonals first: sum_r slope_r^2 (sum_t c_t Q_t[r,r]) + diagonal_r.
+        trace = fill(0.0)
+        for r in range(R):
+            weight, slopes_r = fill(0.0), load(slopes, r * LANES)
+            for t in range(T):
+                weight = multiply_add(load(shares, t * LANES), fill(Q[t, stack, r, r]), weight)
+            trace = multiply_add(multiply(slopes_r, slopes_r), weight, add(load(diagonals, r * LANES), trace))
+        store(roots, 0, trace)
         for n in range(LANES):
-            trace = 0.0
-            for r in range(R):
-                weight = 0.0
-                for t in range(T):
-                    weight += shares[t * LANES + n] * Q[t, stack, r, r]
-                trace += slopes[r * LANES + n] ** 2 * weight + diagonals[r * LANES + n]
-            mean = trace / R if trace > 0.0 else 1.0
-            means[group * LANES + n] = mean
-            root = 1.0 / np.sqrt(mean)
-            for r in range(R):
-                slopes[r * LANES + n] *= root
-                diagonals[r * LANES + n] = diagonals[r * LANES + n] / mean + damping
+            mean = roots[n] / R if roots[n] > 0.0 else 1.0
+            means[group * LANES + n], roots[n] = mean, 1.0 / np.sqrt(mean)
+        root = load(roots, 0)
+        for r in range(R):
+            store(slopes, r * LANES, multiply(load(slopes, r * LANES), root))
+            part = multiply(multiply(load(diagonals, r * LANES), root), root)
+            store(diagonals, r * LANES, add(part, fill(damping)))
         for r in range(R):
             for s in range(r + 1):
                 total = fill(0.0)
@@ -193,7 +196,7 @@ def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, m
                     total = multiply_add(load(shares, t * LANES), fill(Q[t, stack, r, s]), total)
                 total = multiply(multiply(total, load(slopes, r * LANES)), load(slopes, s * LANES))
                 if s == r:
-                    total = multiply_add(fill(1.0), load(diagonals, r * LANES), total)
+                    total = add(load(diagonals, r * LANES), total)
                 store(block, (_triangle(r) + s) * LANES, total)
         _factor(block, R)
 
@@ -217,6 +220,71 @@ def factor_blocks(blocks, L):
 
 
 @device
+def _solve_lower(L, R, y):
+    """y = L^-1 y. Four rows at a time, whose sums hide each other's latency; then the rows that are left."""
+    whole = R - R % 4
+    for r in range(0, whole, 4):
+        at, r0, r1, r2, r3 = r * LANES, _triangle(r), _triangle(r + 1), _triangle(r + 2), _triangle(r + 3)
+        r0, r1, r2, r3 = r0 * LANES, r1 * LANES, r2 * LANES, r3 * LANES
+        a, b, c, d = load(y, at), load(y, at + LANES), load(y, at + 2 * LANES), load(y, at + 3 * LANES)
+        for s in range(0, at, LANES):
+            x = negate(load(y, s))
+            a, b = multiply_add(load(L, r0 + s), x, a), multiply_add(load(L, r1 + s), x, b)
+            c, d = multiply_add(load(L, r2 + s), x, c), multiply_add(load(L, r3 + s), x, d)
+        r0, r1, r2, r3 = r0 + at, r1 + at, r2 + at, r3 + at
+        a = multiply(a, load(L, r0))
+        x = negate(a)
+        b = multiply(multiply_add(load(L, r1), x, b), load(L, r1 + LANES))
+        c, d = multiply_add(load(L, r2), x, c), multiply_add(load(L, r3), x, d)
+        x = negate(b)
+        c = multiply(multiply_add(load(L, r2 + LANES), x, c), load(L, r2 + 2 * LANES))
+        d = multiply_add(load(L, r3 + LANES), x, d)
+        d = multiply(multiply_add(load(L, r3 + 2 * LANES), negate(c), d), load(L, r3 + 3 * LANES))
+        store(y, at, a)
+        store(y, at + LANES, b)
+        store(y, at + 2 * LANES, c)
+        store(y, at + 3 * LANES, d)
+    for r in range(whole, R):
+        row, a = _triangle(r) * LANES, load(y, r * LANES)
+        for s in range(0, r * LANES, LANES):
+            a = multiply_add(load(L, row + s), negate(load(y, s)), a)
+        store(y, r * LANES, multiply(a, load(L, row + r * LANES)))
+
+
+@device
+def _solve_upper(L, R, y):
+    """y = L'^-1 y, from the last row to the first, in the same order the other way round."""
+    whole = R - R % 4
+    for r in range(R - 1, whole - 1, -1):
+        a = load(y, r * LANES)
+        for s in range(r + 1, R):
+            a = multiply_add(load(L, (_triangle(s) + r) * LANES), negate(load(y, s * LANES)), a)
+        store(y, r * LANES, multiply(a, load(L, (_triangle(r) + r) * LANES)))
+    for r in range(whole - 4, -1, -4):
+        at, row = r * LANES, (_triangle(r + 4) + r) * LANES
+        a, b, c, d = load(y, at), load(y, at + LANES), load(y, at + 2 * LANES), load(y, at + 3 * LANES)
+        for s in range(r + 4, R):
+            x = negate(load(y, s * LANES))
+            a, b = multiply_add(load(L, row), x, a), multiply_add(load(L, row + LANES), x, b)
+            c, d = multiply_add(load(L, row + 2 * LANES), x, c), multiply_add(load(L, row + 3 * LANES), x, d)
+            row += (s + 1) * LANES
+        r0, r1, r2, r3 = _triangle(r) + r, _triangle(r + 1) + r, _triangle(r + 2) + r, _triangle(r + 3) + r
+        r0, r1, r2, r3 = r0 * LANES, r1 * LANES, r2 * LANES, r3 * LANES
+        d = multiply(d, load(L, r3 + 3 * LANES))
+        x = negate(d)
+        c = multiply(multiply_add(load(L, r3 + 2 * LANES), x, c), load(L, r2 + 2 * LANES))
+        a, b = multiply_add(load(L, r3), x, a), multiply_add(load(L, r3 + LANES), x, b)
+        x = negate(c)
+        b = multiply(multiply_add(load(L, r2 + LANES), x, b), load(L, r1 + LANES))
+        a = multiply_add(load(L, r2), x, a)
+        a = multiply(multiply_add(load(L, r1), negate(b), a), load(L, r0))
+        store(y, at, a)
+        store(y, at + LANES, b)
+        store(y, at + 2 * LANES, c)
+        store(y, at + 3 * LANES, d)
+
+
+@device
 def solve_group(groups, L, means, rhs, x, group):
     """x_i = (means_i L_i L_i')^-1 rhs_i for the rows of one group."""
     R = rhs.shape[1]
@@ -229,26 +297,8 @@ def solve_group(groups, L, means, rhs, x, group):
         share = 1.0 / means[group * LANES + n]
         for r in range(R):
             y[r * LANES + n] = rhs[first + n, r] * share
-    for r in range(R):
-        # Four sums, so that each multiply-add need not wait for the one before.
-        a, b, c, d = load(y, r * LANES), fill(0.0), fill(0.0), fill(0.0)
-        row, whole = _triangle(r) * LANES, (r - r % 4) * LANES
-        for s in range(0, whole, 4 * LANES):
-            at = row + s
-            a = multiply_add(negate(load(factor, at)), load(y, s), a)
-            b = multiply_add(negate(load(factor, at + LANES)), load(y, s + LANES), b)
-            c = multiply_add(negate(load(factor, at + 2 * LANES)), load(y, s + 2 * LANES), c)
-            d = multiply_add(negate(load(factor, at + 3 * LANES)), load(y, s + 3 * LANES), d)
-        for s in range(whole, r * LANES, LANES):
-            b = multiply_add(negate(load(factor, row + s)), load(y, s), b)
-        store(y, r * LANES, multiply(add(add(a, b), add(c, d)), load(factor, row + r * LANES)))
-    for r in range(R - 1, -1, -1):
-        row = _triangle(r) * LANES
-        found = multiply(load(y, r * LANES), load(factor, row + r * LANES))
-        store(y, r * LANES, found)
-        minus = negate(found)
-        for s in range(0, r * LANES, LANES):
-            store(y, s, multiply_add(minus, load(factor, row + s), load(y, s)))
+    _solve_lower(factor, R, y)
+    _solve_upper(factor, R, y)
     for n in range(filled):
         for r in range(R):
             x[first + n, r] = y[r * LANES + n]

@@ -158,47 +158,54 @@ def _end_in_u(rows, mode, u):
 
 
 @kernel(uses_tiles=True)
-def hessian(values, places, bounds, back_values, back_places, back_bounds, rows, weights, U, S, Q, slope, diagonal, z,
-            t, T, X, L, parts, out, sums):  # fmt: skip
+def hessian(inputs, z, t, T, X, L, parts, out, sums):
     """Gauss-Newton Hessian plus a diagonal, times z, and what z'Hz is the sum of.
 
-    operators,operators,(3T+1,2),(T),(m,R),(T,3,R,R),(T,3,R,R),(n,R'),(n,R'),(n,R')->(n,R'),(ceil(n / ROWS_PER_SUM))
-    scratch (T,n,R),(m,R),(T,6,R,R),(m,R),(T,n,R). R is the rank R' padded.
-    out = slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z; sums = z * out, summed for each group of rows.
+    (operators, those back, (3T+1,2),(T),(m,R),(T,3,R,R),(T,3,R,R),(n,R'),(n,R')),(n,R')->(n,R'),(ceil(n/ROWS_PER_SUM))
+    inputs are P, P', rows, weights, U, S, Q, slope, diagonal; scratch (T,n,R),(m,R),(T,6,R,R),(m,R),(T,n,R). R is the
+    rank R' padded. out = slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z; sums = z * out, summed for each
+    group of rows.
     """
-    pieces = 3 * S.shape[0]
     stages = stages_of(3)
-    for _ in prange(pieces):
-        n = claim(stages[0])
-        while n < pieces:
-            here = U[rows[n, 1] : rows[n + 1, 1]]
-            tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
-            panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
-            n = done(stages[0])
-        wait(stages[0], pieces)
-        n = claim(stages[1])
-        while n < pieces:
-            tensor, mode = n // 3, n % 3
-            first, second = _other_modes(mode)
-            seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))
-            identity = _is_identity(bounds, n)
-            tangent = t[tensor, own] if identity else T[seen]
-            product = parts[tensor, own] if identity else L[seen]
-            one_mode(U[seen], tangent, Q[tensor, mode], X[tensor, first], S[tensor, second], X[tensor, second],
-                     S[tensor, first], X[tensor, 3 + mode], product)  # fmt: skip
-            if not identity:
-                _apply(back_values, back_places, back_bounds, n, product, parts[tensor, own])
-            n = done(stages[1])
-        wait(stages[1], pieces)
-        group = claim(stages[2])
-        while group < sums.shape[0]:
-            start, stop = group * ROWS_PER_SUM, min(z.shape[0], (group + 1) * ROWS_PER_SUM)
-            for i in range(start, stop):
-                _sum_parts(weights, parts, i)
-                for r in range(z.shape[1]):
-                    out[i, r] = slope[i, r] * parts[0, i, r] + diagonal[i, r] * z[i, r]
-            sums[group] = dot_rows(z, out, start, stop)
-            group = done(stages[2])
+    for _ in prange(parts.shape[0] * 3):
+        hessian_pieces(stages, inputs, z, t, T, X, L, parts, out, sums)
+
+
+@device
+def hessian_pieces(stages, inputs, z, t, T, X, L, parts, out, sums):
+    """What one thread does of `hessian`, in three stages."""
+    values, places, bounds, back_values, back_places, back_bounds, rows, weights, U, S, Q, slope, diagonal = inputs
+    pieces = 3 * S.shape[0]
+    n = claim(stages[0])
+    while n < pieces:
+        here = U[rows[n, 1] : rows[n + 1, 1]]
+        tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
+        panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
+        n = done(stages[0])
+    wait(stages[0], pieces)
+    n = claim(stages[1])
+    while n < pieces:
+        tensor, mode = n // 3, n % 3
+        first, second = _other_modes(mode)
+        seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))
+        identity = _is_identity(bounds, n)
+        tangent = t[tensor, own] if identity else T[seen]
+        product = parts[tensor, own] if identity else L[seen]
+        one_mode(U[seen], tangent, Q[tensor, mode], X[tensor, first], S[tensor, second], X[tensor, second],
+                 S[tensor, first], X[tensor, 3 + mode], product)  # fmt: skip
+        if not identity:
+            _apply(back_values, back_places, back_bounds, n, product, parts[tensor, own])
+        n = done(stages[1])
+    wait(stages[1], pieces)
+    group = claim(stages[2])
+    while group < sums.shape[0]:
+        start, stop = group * ROWS_PER_SUM, min(z.shape[0], (group + 1) * ROWS_PER_SUM)
+        for i in range(start, stop):
+            _sum_parts(weights, parts, i)
+            for r in range(z.shape[1]):
+                out[i, r] = slope[i, r] * parts[0, i, r] + diagonal[i, r] * z[i, r]
+        sums[group] = dot_rows(z, out, start, stop)
+        group = done(stages[2])
 
 
 @device

@@ -63,6 +63,10 @@ COMPILED = not numba.config.DISABLE_JIT
 device: Any = numba.njit(**_FLAGS)
 intrinsic: Any = extending.intrinsic
 
+# For the few numbers that must be those of the same function in plain Python, to the last bit: no multiply-add. Left
+# unsaid, `fastmath` would be the caller's.
+exact: Any = numba.njit(**(_FLAGS | {"fastmath": False}))
+
 # For helpers within innermost loops, where a call would cost more than what it does.
 inlined: Any = numba.njit(inline="always", **_FLAGS)
 
@@ -79,7 +83,10 @@ def scratch(rows, width, like):
 
 
 class Kernel:
-    """A compiled routine: call it for the serial twin, or with `work` (flops) to go parallel where that pays."""
+    """A compiled routine: call it for the serial twin, or with `work` (flops) to go parallel where that pays.
+
+    Where how often that work is done shows only afterwards, `times` is a function that then says it.
+    """
 
     def __init__(self, function, uses_tiles=False):
         self.__name__ = function.__name__
@@ -91,14 +98,14 @@ class Kernel:
         self.was_launched, self.paces = False, {}
         KERNELS.append(self)
 
-    def __call__(self, *args, work=0, least=LEAST_PARALLEL_WORK):
+    def __call__(self, *args, work=0, least=LEAST_PARALLEL_WORK, times=None):
         enough = work >= least or (work > 0 and _launch.shares_all)
         if enough and _launch.permitted() and _launch.lock.acquire(blocking=False):
             try:
                 if _launch.shares_all:
                     return self._run_parallel(*args)
                 if _launch.pays(work):
-                    return self._run_timed(args, work)
+                    return self._run_timed(args, work, times)
             finally:
                 _launch.lock.release()
         self.serial(*args)
@@ -107,10 +114,12 @@ class Kernel:
         self.parallel(*args)
         _launch.count += self.parallel is not self.serial
 
-    def _run_timed(self, args, work):
-        rests, started, size = _launch.rests(), time.perf_counter(), math.frexp(work)[1]
+    def _run_timed(self, args, work, times):
+        rests, started = _launch.rests(), time.perf_counter()
         (self.serial if rests else self._run_parallel)(*args)
         seconds = time.perf_counter() - started
+        work = work if times is None else work * times()
+        size = math.frexp(work)[1]
         if rests:
             self.paces[size] = min(self.paces.get(size, np.inf), seconds / work)
         elif self.was_launched:  # the first launch loads the code

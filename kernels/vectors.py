@@ -8,6 +8,8 @@ Sums are taken over pieces of a fixed length, added in order: the same bits for 
 its bits with its thread count.)
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 from numba import prange
 from numpy.typing import ArrayLike, NDArray
@@ -110,13 +112,42 @@ def next_direction(beta, y, d, first, stop):
         d[n] = beta * d[n] - y[n]
 
 
-@device
-def in_order(sums):
-    """The sum of `sums`, from the first to the last."""
+def total_of(sums: Iterable[float]) -> float:
+    """The sum of `sums`, from the first to the last (Python's own sum goes about it otherwise from 3.12 on)."""
     total = 0.0
-    for n in range(sums.shape[0]):
-        total += sums[n]
+    for part in sums:
+        total += part
     return total
+
+
+in_order = device(total_of)
+
+
+def stride(
+    ry: float, curvature: float, pp: float, pd: float, dd: float, predicted: float, radius: float
+) -> tuple[float, bool, float, float]:
+    """How far conjugate gradients go along d within ‖p‖ ≤ radius: (alpha, whether they end there, <p,p>, predicted).
+
+    ry is <r, y>, curvature <d, H d>; pp, pd and dd are <p,p>, <p,d> and <d,d> in the norm of the radius, predicted is
+    the decrease of the model up to here. Without curvature, and without a radius, alpha is zero.
+    """
+    alpha = ry / curvature if curvature > 0.0 else np.inf
+    # Along a direction without curvature the model only falls: the way leads to the boundary, if there is one.
+    ends = not alpha < np.inf or pp + alpha * (2.0 * pd + alpha * dd) >= radius * radius
+    if ends:
+        if radius == np.inf:
+            return 0.0, True, pp, predicted
+        missing = max(0.0, radius * radius - pp)
+        root = np.sqrt(pd * pd + dd * missing)
+        # Of the two forms of the root, the one that does not subtract like numbers.
+        alpha = missing / (pd + root) if pd > 0.0 else (root - pd) / dd
+    return alpha, ends, pp + alpha * (2.0 * pd + alpha * dd), predicted + alpha * (ry - 0.5 * alpha * curvature)
+
+
+def turned_norms(ry: float, before: float, alpha: float, pd: float, dd: float) -> tuple[float, float]:
+    """<p,d> and <d,d> after alpha d, and the turn to the next direction; `before` is the <r, y> before them."""
+    beta = ry / before
+    return beta * (pd + alpha * dd), ry + beta * beta * dd
 
 
 def _flat(vector):
@@ -133,7 +164,7 @@ def dot(a: ArrayLike, b: ArrayLike) -> float:
     a, b = _flat(a), _flat(b)
     sums = _room(a)
     dot_pieces(a, b, sums, work=2 * _FLOPS_PER_NUMBER * a.shape[0], least=LEAST)
-    return sum(sums.tolist())
+    return total_of(sums.tolist())
 
 
 def advance(alpha: float, d: ArrayLike, Hd: ArrayLike, p: NDArray[np.float64], r: NDArray[np.float64]) -> None:
@@ -148,4 +179,4 @@ def turn(r: ArrayLike, y: ArrayLike, before: float, d: NDArray[np.float64]) -> f
     sums = _room(r)
     work = 5 * _FLOPS_PER_NUMBER * d.size
     turn_direction(r, y, float(before), d.reshape(-1), sums, work=work, least=LEAST)
-    return sum(sums.tolist())
+    return total_of(sums.tolist())

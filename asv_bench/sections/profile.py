@@ -111,28 +111,38 @@ class Watch:
         return stack
 
     def timed(self, part, call):
+        result, seconds = self._clocked(call)
+        self.parts[part].seconds += seconds
+        return result
+
+    def _clocked(self, call):
+        """What a call returns, and its seconds without those of calls timed within it."""
         outer, self._within = self._within, 0.0
         began = time.perf_counter()
         result = call()
         seconds = time.perf_counter() - began
-        self.parts[part].seconds += seconds - self._within
-        self._within = outer + seconds
-        return result
+        own, self._within = seconds - self._within, outer + seconds
+        return result, own
 
     def _launch(self, launch, kernel, args, sharing):
+        # How often a step multiplied by H shows afterwards only.
+        again = kernel.__name__ == "newton_step"
         key = kernel.__name__, getattr(args[0], "shape", None)
-        if key not in self._counts:
+        if not again and key not in self._counts:
             self._counts[key] = count(kernel, args, self.rank)
-        counted = self._counts[key]
+        result, seconds = self._clocked(lambda: launch(kernel, *args, **sharing))
+        counted = count(kernel, args, self.rank) if again else self._counts[key]
         part = f"{counted.part}, {counted.shape}" if counted.shape else counted.part
+        self.parts[part].seconds += seconds
         if part != CG:
             self._add(part, 1, counted.flops, counted.bytes)
-        return self.timed(part, lambda: launch(kernel, *args, **sharing))
+        return result
 
     def _steps(self, steihaug):
         def call(g, *args, **options):
             step = self.timed(CG, lambda: steihaug(g, *args, **options))
-            self._add(CG, step.products, *vectors_of_cg(step.products, g.size))
+            if not hasattr(options.get("walk"), "whole"):
+                self._add(CG, step.products, *vectors_of_cg(step.products, g.size))
             return step
 
         return call

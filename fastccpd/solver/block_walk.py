@@ -1,4 +1,4 @@
-"""CG with a preconditioner of small blocks: but for H d, all that one of its steps does is one launch.
+"""CG with a preconditioner of small blocks: all of it in one launch, or but for H d one launch a step.
 
 The vectors are made once for all steps of a run.
 """
@@ -6,58 +6,100 @@ The vectors are made once for all steps of a run.
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 
-from ..kernels.arrays import aligned, readonly
+from ..kernels.arrays import aligned
 from ..kernels.conjugate import turn_preconditioned
+from ..kernels.coupled import ROWS_PER_SUM, hessian
 from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
-from ..kernels.vectors import advance
+from ..kernels.newton_step import newton_step
+from ..kernels.vectors import advance, total_of
 from .objective import Vector
+
+# A launch of more flops than this may take longer than callbacks and clocks may wait.
+LONGEST_LAUNCH = 2e9
 
 
 class BlockWalk:
-    """For a preconditioner of one block a row, as `kernels/block_cholesky.py` factors them.
+    """For coupled tensors and a preconditioner of one block a row, as `kernels/block_cholesky.py` factors them.
 
     Parameters
     ----------
     shape : (n, R)
         Of the vectors.
-    product : callable(d, Hd) -> float
-        Writes H d to Hd; <d, H d>.
+    linearised : callable() -> (inputs, scratch)
+        What `kernels/coupled.py` multiplies by H with, before and after the vector itself.
     blocks : callable() -> (groups, L, means)
         The factored blocks.
+    work : float
+        Flops of a product with H.
     """
 
     def __init__(
-        self, shape: tuple[int, int], product: Callable[[Vector, Vector], float], blocks: Callable[[], tuple[Any, ...]]
+        self,
+        shape: tuple[int, int],
+        linearised: Callable[[], tuple[tuple[Any, ...], tuple[Any, ...]]],
+        blocks: Callable[[], tuple[Any, ...]],
+        work: float,
     ):
-        self._product, self._blocks = product, blocks
+        self._linearised, self._blocks = linearised, blocks
         self._p, self._r, self._y, self._d, self._Hd = (aligned(shape, np.float64) for _ in range(5))
-        self._d_in, self._Hd_in = readonly(self._d), readonly(self._Hd)
+        self._product_work = work
         # A number read or written counts as four flops.
-        self._work = (6.0 * shape[1] + 44.0) * self._p.size
-        self._sums = np.empty(0)
+        self._turn_work = (6.0 * shape[1] + 44.0) * self._p.size
+        self._found, self._sums = np.empty(3), np.empty((0, -(-shape[0] // ROWS_PER_SUM)))
+        self._squares = np.empty((1, 0))
 
     def begin(self, g: Vector) -> float:
-        self._p.fill(0.0)
-        self._d.fill(0.0)
-        self._r[...] = g
-        return self.turn(0.0, 1.0)
+        self._go(g, np.inf, 0, 0.0)
+        return total_of(self._squares[0].tolist())
 
     def curvature(self) -> float:
-        return self._product(self._d_in, self._Hd)
+        return self.product(self._d, self._Hd)
+
+    def product(self, z: Vector, Hz: Vector) -> float:
+        """Write H z to Hz; <z, H z>."""
+        inputs, scratch = self._linearised()
+        sums = np.empty(self._sums.shape[1])
+        hessian(inputs, z, *scratch, Hz, sums, work=self._product_work, least=LEAST)
+        return total_of(sums.tolist())
 
     def advance(self, alpha: float) -> None:
         advance(alpha, self._d, self._Hd, self._p, self._r)
 
     def turn(self, alpha: float, before: float) -> float:
-        groups, L, means = self._blocks()
-        if len(self._sums) != len(groups):
-            self._sums = np.empty(len(groups))
-        vectors = self._Hd_in, self._p, self._r, self._y, self._d
-        sharing = {"work": self._work, "least": LEAST}
-        turn_preconditioned(float(alpha), float(before), groups, L, means, *vectors, self._sums, **sharing)
-        return sum(self._sums.tolist())
+        blocks = self._blocks()
+        sums = np.empty(len(blocks[0]))
+        vectors = self._Hd, self._p, self._r, self._y, self._d
+        turn_preconditioned(float(alpha), float(before), *blocks, *vectors, sums, work=self._turn_work, least=LEAST)
+        return total_of(sums.tolist())
 
     def step(self, g: Vector) -> tuple[Vector, Vector]:
         return self._p.copy(), self._r - g
+
+    def whole(
+        self, g: Vector, radius: float, max_iter: int, rtol: float
+    ) -> tuple[Vector, Vector, float, float, int] | None:
+        """All of CG in one launch: the members of `pcg.Step`; None where that may take long."""
+        if max_iter * (self._product_work + self._turn_work) > LONGEST_LAUNCH:
+            return None
+        self._go(g, radius, max_iter, rtol)
+        products, square, predicted = self._found.tolist()
+        return *self.step(g), float(np.sqrt(square)), predicted, int(products)
+
+    def _go(self, g, radius, most, rtol):
+        """One launch of at most so many products; without any, it turns to the first direction."""
+        (inputs, scratch), blocks = self._linearised(), self._blocks()
+        if self._squares.shape != (most + 1, len(blocks[0])):
+            self._sums = np.empty((most, self._sums.shape[1]))
+            self._squares = np.empty((most + 1, len(blocks[0])))
+        self._p.fill(0.0)
+        self._d.fill(0.0)
+        self._r[...] = g
+        vectors = self._p, self._r, self._y, self._d, self._Hd
+        results = self._sums, self._squares, self._found
+        work = self._product_work + self._turn_work
+        sharing = {"work": work, "least": LEAST, "times": lambda: 1.0 + self._found[0]}
+        limits = numba.get_num_threads(), float(radius), float(rtol)
+        newton_step(*limits, inputs, blocks, *scratch, *vectors, *results, **sharing)

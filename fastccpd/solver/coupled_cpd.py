@@ -26,7 +26,7 @@ import numpy as np
 
 from ..kernels.arrays import aligned, readonly
 from ..kernels.block_cholesky import factor_scaled_blocks, groups_of, room, solve_blocks
-from ..kernels.coupled import ROWS_PER_SUM, Operators, gradient, hessian, see
+from ..kernels.coupled import Operators, gradient, see
 from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.simd import padded
 from ..model.checks import as_choice, as_count, as_number
@@ -137,9 +137,12 @@ class CoupledCPD:
         self._slope, self._diagonal = (aligned(self.shape, np.float64) for _ in range(2))
         self._slope_in, self._diagonal_in = readonly(self._slope), readonly(self._diagonal)
         self._squares = aligned((count, 6, width, width), np.float64)
-        self._sums = np.empty(-(-self.shape[0] // ROWS_PER_SUM))
         self._hessp_work = 6.0 * seen * width**2
-        self._blocks = self._walk = None
+        self._blocks = None
+        # By a weak reference: two that hold each other would keep their memory until they are collected.
+        own = weakref.proxy(self)
+        made = lambda: own._linearised(), lambda: own._factored()
+        self._block_walk = BlockWalk(self.shape, *made, self._hessp_work)
 
     @classmethod
     def of_problem(
@@ -184,8 +187,8 @@ class CoupledCPD:
         self._here, self._trial = self._trial, self._here
         here, rank = self._here, self.rank
         seen, scratch = (here.U_in, here.Q_in, here.M_in), (self._lifted, self._parts)
-        sharing = {"work": self._hessp_work / 3, "least": LEAST}
-        gradient(*self._back, self._rows, self._weights, *seen, self.scale, *scratch, self._by_factors, **sharing)
+        work = self._hessp_work / 3
+        gradient(*self._back, self._rows, self._weights, *seen, self.scale, *scratch, self._by_factors, work=work)
         by_factors = self._by_factors[:, :rank]
         for prior in self._priors("factors"):
             by_factors += prior.gradient(here.u[:, :rank])
@@ -203,7 +206,7 @@ class CoupledCPD:
     def hessp(self, z: Vector) -> Vector:
         """H z at the linearisation point."""
         here, product = self._here, np.empty(self.shape)
-        self._product(_vector(z), product)
+        self._block_walk.product(np.array(z, np.float64, order="C"), product)
         for prior in self._priors("factors"):
             product += self._slope * prior.hessp(here.u[:, : self.rank], self._slope * z)
         for prior in self._priors("latent"):
@@ -218,11 +221,7 @@ class CoupledCPD:
 
     def walk(self) -> BlockWalk | None:
         """CG with `hessp` and `precondition` in fewer passes; None where regularisers take part."""
-        if self._walk is None and not self.regularisers:
-            # By a weak reference: two that hold each other would keep their memory until they are collected.
-            own = weakref.proxy(self)
-            self._walk = BlockWalk(self.shape, lambda d, Hd: own._product(d, Hd), lambda: own._factored())
-        return self._walk
+        return None if self.regularisers else self._block_walk
 
     def release(self, x: Vector) -> Vector | None:
         """A better point than x, the linearisation point, if squared parameters are trapped at zero; else None.
@@ -267,22 +266,19 @@ class CoupledCPD:
         point.x[...] = x
         for phi, rows in self._runs:
             point.u[rows, : self.rank] = phi.value(point.x[rows])
-        sharing = {"work": self._hessp_work / 3, "least": LEAST}
-        see(*self._ahead, self._rows, point.u_in, point.U, point.S, point.Q, **sharing)
+        see(*self._ahead, self._rows, point.u, point.U, point.S, point.Q, work=self._hessp_work / 3)
         point.misfits = [misfit.at(point, n) for n, misfit in enumerate(self._misfits)]
         cost = sum(0.5 * term.weight * misfit for term, misfit in zip(self._misfits, point.misfits, strict=True))
         cost += sum(prior.value(point.x) for prior in self._priors("latent"))
         cost += sum(prior.value(point.u[:, : self.rank]) for prior in self._priors("factors"))
         point.cost = float(cost)
 
-    def _product(self, z, product):
-        """H z without the regularisers' part; <z, H z>."""
+    def _linearised(self):
+        """What H at the linearisation point, without the regularisers' part, is multiplied with: inputs, scratch."""
         here = self._here
         operators = (*self._ahead, *self._back, self._rows, self._weights)
         point = here.U_in, here.S_in, here.Q_in, self._slope_in, self._diagonal_in
-        scratch = self._tangent, self._seen_tangent, self._squares, self._lifted, self._parts
-        hessian(*operators, *point, z, *scratch, product, self._sums, work=self._hessp_work, least=LEAST)
-        return sum(self._sums.tolist())
+        return (*operators, *point), (self._tangent, self._seen_tangent, self._squares, self._lifted, self._parts)
 
     def _factored(self):
         """The preconditioner's blocks at the linearisation point: (groups, factors, means)."""
@@ -317,7 +313,7 @@ class _Point:
         self.u = aligned((shape[0], width), np.float64)
         self.U, self.M = (aligned((seen_rows, width), np.float64) for _ in range(2))
         self.S, self.Q = (aligned((tensors, 3, width, width), np.float64) for _ in range(2))
-        self.u_in, self.U_in, self.M_in = readonly(self.u), readonly(self.U), readonly(self.M)
+        self.U_in, self.M_in = readonly(self.U), readonly(self.M)
         self.S_in, self.Q_in = readonly(self.S), readonly(self.Q)
         self.cost, self.misfits = np.nan, []
 

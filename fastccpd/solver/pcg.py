@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.vectors import dot
+from ..kernels.vectors import dot, stride, turned_norms
 from .objective import Product, Vector
 from .walk import PlainWalk, Walk
 
@@ -56,38 +56,33 @@ def steihaug(
     `walk` stands for H and M in their place, if there is one; `pulse` is called before each product with H.
     """
     walk = PlainWalk(hessp, precondition) if walk is None else walk
+    if hasattr(walk, "whole"):
+        if pulse is not None:
+            pulse()
+        step = walk.whole(g, radius, max_iter, rtol)
+        if step is not None:
+            return Step(*step)
     ry = walk.begin(g)
     pp = pd = predicted = 0.0
     dd = ry
-    target = rtol**2 * ry
-    products = 0
-    while products < max_iter and ry > target:
+    target = rtol * rtol * ry
+    products, ends = 0, False
+    while products < max_iter and ry > target and not ends:
         if pulse is not None:
             pulse()
         curvature = walk.curvature()
         products += 1
-        # Along a direction without curvature the model only falls: the way leads to the boundary, if there is one.
-        alpha = ry / curvature if curvature > 0.0 else np.inf
-        crosses = not alpha < np.inf or pp + alpha * (2.0 * pd + alpha * dd) >= radius**2
-        if crosses:
-            if radius == np.inf:
-                break
-            alpha = boundary(pp, pd, dd, radius)
-        pp += alpha * (2.0 * pd + alpha * dd)
-        predicted += alpha * (ry - 0.5 * alpha * curvature)
-        if crosses or products == max_iter:
-            walk.advance(alpha)
-            break
-        ry, previous = walk.turn(alpha, ry), ry
-        beta = ry / previous
-        pd, dd = beta * (pd + alpha * dd), ry + beta**2 * dd
+        alpha, ends, pp, predicted = stride(ry, curvature, pp, pd, dd, predicted, radius)
+        if ends or products == max_iter:
+            if alpha != 0.0:
+                walk.advance(alpha)
+        else:
+            ry, previous = walk.turn(alpha, ry), ry
+            pd, dd = turned_norms(ry, previous, alpha, pd, dd)
     p, Hp = walk.step(g)
     return Step(p, Hp, float(np.sqrt(pp)), float(predicted), products)
 
 
 def boundary(pp: float, pd: float, dd: float, radius: float) -> float:
     """The positive tau with ‖p + tau d‖ = radius, from <p,p>, <p,d>, <d,d>."""
-    missing = max(0.0, radius**2 - pp)
-    root = np.sqrt(pd * pd + dd * missing)
-    # Of the two forms of the root, the one that does not subtract like numbers.
-    return missing / (pd + root) if pd > 0.0 else (root - pd) / dd
+    return stride(1.0, 0.0, pp, pd, dd, 0.0, radius)[0]

@@ -36,6 +36,9 @@ class Walk(Protocol):
         """p, and H p = r − g."""
         ...
 
+    # `whole(g, radius, max_iter, rtol)`, which may be missing, goes all the way at once: the members of `pcg.Step`, or
+    # None where that would take too long without a look at the clock.
+
 
 class PlainWalk:
     """By any two functions that multiply by H and by M⁻¹."""

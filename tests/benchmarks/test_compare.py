@@ -49,8 +49,10 @@ OPTIONS = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 5}
 def test_a_profile_accounts_for_the_whole_run():
     table = profile._profile_of("small", pairs.smooth_pair((24, 20, 16, 4, 3)), OPTIONS, LIMITS)
     parts = table.numbers["parts"]
-    solving = "preconditioner, solve, with CG vectors"
-    assert {"H z", "CG vectors", "gradient", solving, "MTTKRP, 24×20×4", "rest"} <= set(parts)
+    steps = "CG: H z, preconditioner, vectors"
+    assert {steps, "CG vectors", "gradient", "MTTKRP, 24×20×4", "rest"} <= set(parts)
+    assert parts[steps]["calls"] > 0
+    assert parts[steps]["flops"] > 0.0
     assert sum(part["seconds"] for part in parts.values()) == pytest.approx(table.numbers["seconds"])
     assert all(part["seconds"] >= 0.0 for part in parts.values())
     assert parts["MTTKRP, 24×20×4"]["flops"] == parts["MTTKRP, 24×20×4"]["calls"] * 4 * 24 * 20 * 4 * 3

@@ -64,6 +64,7 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     walk = objective.walk()
     before = walk.begin(g)
     walk.turn(before / walk.curvature(), before)
+    walk.whole(g, 1e9, 4, 1e-3)
     jit.nearly_nothing(np.zeros(3))
 
 

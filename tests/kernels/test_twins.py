@@ -143,7 +143,7 @@ def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(mo
     launch.seconds, launch.resting_until = 0.0, np.inf
     monkeypatch.setattr(jit, "_launch", launch)
     kernel = jit.Kernel.__new__(jit.Kernel)
-    kernel.shares_work, kernel.was_launched, kernel.paces = True, True, {}
+    kernel.was_launched, kernel.paces = True, {}
     kernel.serial = lambda: None
     kernel.parallel = lambda: time.sleep(0.02)
     kernel(work=5e6)
@@ -151,6 +151,21 @@ def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(mo
     kernel(work=5e8)
     assert not launch.rests()
     kernel(work=5e6)
+    assert launch.rests()
+
+
+@JIT_ON
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
+def test_a_launch_that_did_its_work_many_times_over_is_not_late(monkeypatch):
+    launch = jit._Launch()
+    launch.seconds = 0.0
+    monkeypatch.setattr(jit, "_launch", launch)
+    kernel = jit.Kernel.__new__(jit.Kernel)
+    kernel.was_launched, kernel.paces = True, {}
+    kernel.serial, kernel.parallel = (lambda: None), (lambda: time.sleep(0.02))
+    kernel(work=5e6, times=lambda: 30)
+    assert not launch.rests()
+    kernel(work=5e6, times=lambda: 1)
     assert launch.rests()
 
 

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import numba
 import numpy as np
 import oracle
 import pytest
+from fastccpd.kernels import jit
 from scenery import band_means, blur, observe
 
 from fastccpd import Degradation, Problem
@@ -157,6 +159,47 @@ def test_its_own_walk_takes_the_steps_of_the_plain_one(radius, max_iter):
     kept = own.p.copy()
     objective.walk().begin(g)
     assert (own.p == kept).all(), "a step is the caller's own"
+
+
+class StepByStep:
+    """A walk whose `whole` is missing."""
+
+    def __init__(self, walk):
+        for name in ("begin", "curvature", "advance", "turn", "step"):
+            setattr(self, name, getattr(walk, name))
+
+
+@pytest.mark.parametrize("rank", [3, 9])
+@pytest.mark.parametrize("radius", [1e-3, 0.3, 2.0, np.inf])
+def test_all_of_cg_in_one_launch_is_cg_step_by_step_to_the_byte(rank, radius):
+    objective, x, _ = make(rank)
+    _, g = objective.cost_and_gradient(x)
+    walk = objective.walk()
+    for max_iter, rtol in ((0, 0.3), (1, 0.3), (7, 1e-3), (30, 0.3), (30, 1e-6)):
+        limits = {"radius": radius, "max_iter": max_iter, "rtol": rtol}
+        slow = steihaug(g, objective.hessp, objective.precondition, **limits, walk=StepByStep(walk))
+        serial = steihaug(g, objective.hessp, objective.precondition, **limits, walk=walk)
+        with jit.sharing_all_work() as shared:
+            parallel = steihaug(g, objective.hessp, objective.precondition, **limits, walk=walk)
+        threads = 1 if numba.config.DISABLE_JIT else numba.get_num_threads()
+        assert shared.launches == (1 if threads > 1 else 0)
+        for fast in (serial, parallel):
+            assert (fast.products, fast.length, fast.predicted) == (slow.products, slow.length, slow.predicted)
+            assert fast.p.tobytes() == slow.p.tobytes()
+            assert fast.Hp.tobytes() == slow.Hp.tobytes()
+
+
+def test_cg_that_may_take_long_goes_step_by_step(monkeypatch):
+    objective, x, _ = make()
+    _, g = objective.cost_and_gradient(x)
+    limits = {"radius": np.inf, "max_iter": 5, "rtol": 1e-6}
+    pulses = []
+    for longest, looks in ((np.inf, 1), (0.0, 6)):
+        monkeypatch.setattr("fastccpd.solver.block_walk.LONGEST_LAUNCH", longest)
+        pulses.clear()
+        looking = {"walk": objective.walk(), "pulse": lambda: pulses.append(1)}
+        steihaug(g, objective.hessp, objective.precondition, **limits, **looking)
+        assert len(pulses) == looks
 
 
 def test_regularisers_take_part_in_cg_by_the_plain_walk():

@@ -1,0 +1,69 @@
+"""A whole step of a truncated Newton method in one launch: conjugate gradients within a radius, from start to stop.
+
+What `solver/pcg.py` does for any objective, here with the products of `coupled.py` and the turns of `conjugate.py`: on
+small problems most of a step would be spent between launches. Every thread goes through the same loop and decides by
+the same sums, which are kept for each product until the end: one that comes late finds every piece taken, and follows.
+"""
+
+from numba import prange
+
+from .conjugate import PIECE, turn_pieces
+from .coupled import hessian_pieces
+from .jit import device, exact, kernel
+from .sharing import claim, done, stages_of, wait
+from .vectors import add_scaled, in_order, stride, turned_norms
+
+_stride, _turned_norms = exact(stride), exact(turned_norms)
+
+# Of a product and a turn, and of the turn before the first product.
+_STAGES, _FIRST = 5, 2
+
+
+@kernel(uses_tiles=True)
+def newton_step(threads, radius, rtol, inputs, blocks, t, T, X, L, parts, p, r, y, d, Hd, sums, squares, found):
+    """Minimise g'p + p'H p / 2 within a radius by conjugate gradients.
+
+    (),(),(),inputs of `hessian`,blocks->(n,R),(n,R),(n,R),(n,R),(n,R),(most,ceil(n/ROWS_PER_SUM)),(most+1,groups),(3)
+    blocks are groups, L, means of `turn_preconditioned`; scratch as of `hessian`; `threads` is how many may come.
+    Before, r is g, p and d are zero; then p is the step, r = g + H p, and found are the products with H, at most as
+    many as there is room for, ‖p‖² in the preconditioner's norm, and the decrease of the model.
+    """
+    stages = stages_of(_FIRST + _STAGES * sums.shape[0])
+    for _ in prange(threads):
+        _walk(stages, radius, rtol, inputs, blocks, t, T, X, L, parts, p, r, y, d, Hd, sums, squares, found)
+
+
+@device
+def _walk(stages, radius, rtol, inputs, blocks, t, T, X, L, parts, p, r, y, d, Hd, sums, squares, found):
+    """What one thread does of `newton_step`."""
+    most = sums.shape[0]
+    ry = turn_pieces(stages, 0.0, 1.0, *blocks, Hd, p, r, y, d, squares[0])
+    target, dd, pp, pd, predicted = rtol * rtol * ry, ry, 0.0, 0.0, 0.0
+    products, ends = 0, False
+    while products < most and ry > target and not ends:
+        here = stages[_FIRST + _STAGES * products :]
+        hessian_pieces(here, inputs, d, t, T, X, L, parts, Hd, sums[products])
+        wait(here[2], sums.shape[1])
+        curvature = in_order(sums[products])
+        products += 1
+        alpha, ends, pp, predicted = _stride(ry, curvature, pp, pd, dd, predicted, radius)
+        if ends or products == most:
+            _advance_pieces(here[3], alpha, Hd, d, p, r)
+        else:
+            before = ry
+            ry = turn_pieces(here[3:], alpha, before, *blocks, Hd, p, r, y, d, squares[products])
+            pd, dd = _turned_norms(ry, before, alpha, pd, dd)
+    found[0], found[1], found[2] = products, pp, predicted
+
+
+@device
+def _advance_pieces(stage, alpha, Hd, d, p, r):
+    """p += alpha d, r += alpha H d, unless alpha is zero."""
+    flat_d, flat_Hd, flat_p, flat_r = d.reshape(-1), Hd.reshape(-1), p.reshape(-1), r.reshape(-1)
+    pieces = (flat_d.shape[0] + PIECE - 1) // PIECE if alpha != 0.0 else 0
+    piece = claim(stage)
+    while piece < pieces:
+        first, stop = piece * PIECE, min(flat_d.shape[0], (piece + 1) * PIECE)
+        add_scaled(alpha, flat_d, flat_p, first, stop)
+        add_scaled(alpha, flat_Hd, flat_r, first, stop)
+        piece = done(stage)
