@@ -29,6 +29,9 @@ from ..model.types import Array, Operator
 LADDER = (4096, 3072, 2048, 1536, 1024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32)
 DEFAULT_TILE = 512
 
+# Side in fine pixels of the blocks of the first pass.
+FIRST_BLOCK = 512
+
 PRIOR, BLEND = 8, 8
 
 Range = tuple[int, int]
@@ -84,6 +87,8 @@ class Plan:
         Whether each tile is taken to go round in itself, for methods that need that.
     rows, cols : tuple of Span
         The tiles are all pairs of these.
+    block : int
+        Side in fine pixels of the blocks of the first pass: sums over other blocks are rounded otherwise.
     """
 
     shape: tuple[int, int]
@@ -93,6 +98,7 @@ class Plan:
     periodic: bool
     rows: tuple[Span, ...]
     cols: tuple[Span, ...]
+    block: int
 
     def __len__(self) -> int:
         return len(self.rows) * len(self.cols)
@@ -121,10 +127,13 @@ class Plan:
 
         pairs = {name: _pair(value[name]) for name in ("shape", "coarse_shape", "overlap")}
         rows, cols = (tuple(map(span, value[name])) for name in ("rows", "cols"))
-        return Plan(tile=int(value["tile"]), periodic=bool(value["periodic"]), **pairs, rows=rows, cols=cols)
+        numbers = {name: int(value[name]) for name in ("tile", "block")}
+        return Plan(periodic=bool(value["periodic"]), **numbers, **pairs, rows=rows, cols=cols)
 
 
-def make_plan(P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic: bool = False) -> Plan:
+def make_plan(
+    P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic: bool = False, block: int = FIRST_BLOCK
+) -> Plan:
     """The `Plan` of a scene that P1 and P2 blur and decimate.
 
     Parameters
@@ -134,6 +143,8 @@ def make_plan(P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic:
         Side of a tile in fine pixels.
     periodic : bool
         Whether each tile is taken to go round in itself.
+    block : int
+        Side of the blocks of the first pass.
 
     Returns
     -------
@@ -151,7 +162,7 @@ def make_plan(P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic:
     tile = as_count(tile, "tile", least=8)
     spans, overlaps = zip(*(_spans(P, tile, periodic) for P in (P1, P2)), strict=True)
     shapes = (P1.shape[1], P2.shape[1]), (P1.shape[0], P2.shape[0])
-    return Plan(*shapes, tile, (overlaps[0], overlaps[1]), periodic, *spans)
+    return Plan(*shapes, tile, (overlaps[0], overlaps[1]), periodic, *spans, block)
 
 
 def weights(spans: Sequence[Span], index: int) -> Array:

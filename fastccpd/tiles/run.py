@@ -144,12 +144,16 @@ def fuse_tiles(
     tell = progress or (lambda _: None)
     try:
         with ExitStack() as stack:
-            block, fitting = of_first_pass(degradation, max(1, workers), memory)
-            first = fitting if client is None and workers else workers
+            block, first = state.block, workers
+            if client is None:
+                block, fitting = of_first_pass(degradation, max(1, workers), memory, block)
+                first = fitting if workers else 0
             machine.hand_back_freed_memory()
             crew = stack.enter_context(crew_of(first, client))
-            if crew.memory is not None:  # each worker of a cluster has its own
-                block, _ = of_first_pass(degradation, 1, max(crew.memory, PROCESS) + PROCESS)
+            if client is not None:
+                each = memory if crew.memory is None else max(crew.memory, PROCESS) + PROCESS
+                block, _ = of_first_pass(degradation, 1, each, block)
+            state.block = block
             judged = _judged(state, sources, degradation, crew, dtype, block, tell)
             shared = None
             if request.method.shares:
@@ -158,7 +162,8 @@ def fuse_tiles(
             if request.method.shares_bands:
                 tell(TileProgress("statistics"))
                 known = statistics_of_scene(*sources, degradation, crew, dtype, block).moments.second
-            plan, count = _plan(state, degradation, request.method, work, tile, memory, shared, crew, workers)
+            limits = {"memory": memory, "shared": shared, "workers": max(1, workers), "block": block}
+            plan, count = _plan(state, degradation, request.method, work, tile, crew, limits)
             if client is None and workers and not min(first, len(plan)) <= count <= first:
                 stack.close()  # so that no process keeps what others may have now
                 crew = stack.enter_context(crew_of(count))
@@ -230,9 +235,8 @@ def _shared(state, sources, degradation, crew, dtype, block, errors, tell):
         return shared_from(found[0], found[1], found[2], degradation.PM, errors=errors)
 
 
-def _plan(state, degradation, method, dtype, tile, memory, shared, crew, workers):
+def _plan(state, degradation, method, dtype, tile, crew, limits):
     """The plan of the run that goes on, or a new one, and how many tiles are worked on at once."""
-    limits = {"memory": memory, "shared": shared, "workers": max(1, workers)}
     if crew.memory is not None:  # each worker of a cluster has its own
         limits |= {"memory": crew.memory + PROCESS, "workers": 1}
     plan = state.plan

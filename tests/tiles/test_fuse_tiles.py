@@ -190,6 +190,9 @@ def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
     large = preset("stereo", (2048, 2048, 200))
     found = [of_first_pass(large, 8, memory) for memory in (64e9, 2e9, 7e8, 6e8)]
     assert found == [(512, 8), (512, 3), (384, 1), (256, 1)]
+    assert of_first_pass(large, 8, 2e9, 384) == (384, 4)
+    with pytest.raises(MemoryError, match="but this run was begun with blocks of 512, which need 0.76 GB; more"):
+        of_first_pass(large, 8, 7e8, 512)
     _, hsi, msi, degradation = small_pair((64, 48, 36))
     sizes = []
 
