@@ -94,6 +94,16 @@ def test_local_models_are_no_worse_in_tiles(method, options):
     assert seam_ratio(image, whole, truth, seams) < 1.02
 
 
+@pytest.mark.parametrize("method", ["fuse-sylvester", "hysure"])
+def test_methods_of_periodic_scenes_lose_nothing_in_tiles(method):
+    truth, hsi, msi, degradation = small_pair((96, 80, 36))
+    options = {"rank": 5} if method == "fuse-sylvester" else {"rank": 5, "max_iter": 20}
+    whole = fastccpd.fuse(hsi, msi, degradation, method=method, **options).sri
+    with fuse_tiles(hsi, msi, degradation, tile=48, method=method, workers=0, **options) as fused:
+        image = fused.sri
+    assert metrics.rsnr(image, truth) > metrics.rsnr(whole, truth) - 0.05
+
+
 def test_bytes_do_not_depend_on_workers_or_on_what_holds_the_images(tmp_path):
     _, hsi, msi, degradation = small_pair()
     how = {"tile": 32, "method": "auto"}
