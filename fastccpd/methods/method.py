@@ -26,8 +26,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
 
+from ..estimation.moments import Moments
 from ..model.checks import set_fields
-from ..model.problem import Factors, Maps
+from ..model.problem import Factors, Maps, Problem
 from ..model.result import Status, Trace
 from ..model.types import Callback
 
@@ -117,8 +118,8 @@ class Method:
     memory_is_for: ClassVar[str] = "the rendered result"
     # Whether a part of a scene is fused with what was found from the whole: `prepare` takes it as `shared`.
     shares: ClassVar[bool] = False
-    # Whether a part of a scene is fused in the subspace of the whole: `prepare` takes the second moments of the HSI's
-    # bands, summed over all of it, as `shared`.
+    # Whether a part of a scene is fused with the bands' moments of the whole, as those methods are that derive from
+    # `SharesBands`.
     shares_bands: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
@@ -180,6 +181,28 @@ class Method:
             return max(n for n, base in enumerate(cls.__mro__) if name in getattr(base, "__dataclass_fields__", ()))
 
         return tuple(sorted((f.name for f in fields(cls)), key=distance))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharesBands(Method):
+    """The base of the methods that fuse a part of a scene with the moments of all of its bands.
+
+    Their `solve` is given a problem, or a problem and the `Moments` of the MSI as the HSI sees it and of the HSI, one
+    beside the other, at the HSI's pixels of the whole scene.
+    """
+
+    shares_bands: ClassVar[bool] = True
+
+    def prepare(
+        self,
+        problem: Any,
+        *,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+        shared: Moments | None = None,
+    ) -> Problem | tuple[Problem, Moments]:
+        """The problem; of a part of a scene also the moments of that scene's bands, where they are known."""
+        return problem if shared is None else (problem, shared)
 
 
 @dataclass(frozen=True, kw_only=True)

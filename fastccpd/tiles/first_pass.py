@@ -14,6 +14,7 @@ import numpy as np
 
 from ..estimation import Gramians, Noise, PathRisks, Statistics, Subspace
 from ..estimation.middle import is_wide, middle_of, without_border
+from ..estimation.moments import Moments
 from ..estimation.verdict import verdict_by_parts
 from ..model.degradation import Degradation
 from ..model.empty_bands import known_bands
@@ -57,6 +58,23 @@ def statistics_of_scene(
     if not total.moments.count:
         raise _no_pixels()
     return total
+
+
+def moments_of_scene(
+    hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any, block: int = 512
+) -> Moments:
+    """The moments of the MSI as the HSI sees it and of the HSI, one beside the other, at the HSI's complete pixels.
+
+    Parameters
+    ----------
+    hsi, msi, degradation, crew, dtype, block
+        As of `statistics_of_scene`.
+    """
+    agreement = statistics_of_scene(hsi, msi, degradation, crew, dtype, block).agreement
+    if agreement is None:
+        raise ValueError("hsi: bands that the MSI sees have no data; leave them out of both images")
+    found, bands = agreement.moments, sum(degradation.PM.shape)
+    return Moments(found.count, found.total[:bands], found.second[:bands, :bands])
 
 
 def judged_scene(

@@ -80,6 +80,7 @@ def test_the_result_does_not_depend_on_the_tile_size(kind):
 LOCAL = [
     ("nn-ccpd-nls", {"rank": 6}),
     ("scott", {}),
+    ("gsa", {}),
     ("ltmr", {"rank": 4, "eta": 1e-2, "mu": 0.05, "clusters": 40, "max_iter": 5}),
 ]
 
