@@ -137,6 +137,11 @@ class Plan:
         return Plan(periodic=bool(value["periodic"]), **numbers, **pairs, rows=rows, cols=cols)
 
 
+def as_tile(tile: Any) -> int:
+    """A side of tiles, checked."""
+    return as_count(tile, "tile", least=8)
+
+
 def make_plan(
     P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic: bool = False, block: int = FIRST_BLOCK
 ) -> Plan:
@@ -165,7 +170,7 @@ def make_plan(
     >>> len(plan), [span.core for span in plan.rows]
     (6, [(0, 32), (32, 64), (64, 100)])
     """
-    tile = as_count(tile, "tile", least=8)
+    tile = as_tile(tile)
     spans, overlaps = zip(*(_spans(P, tile, periodic) for P in (P1, P2)), strict=True)
     shapes = (P1.shape[1], P2.shape[1]), (P1.shape[0], P2.shape[0])
     return Plan(*shapes, tile, (overlaps[0], overlaps[1]), periodic, *spans, block)

@@ -24,7 +24,7 @@ from .first_pass import gramians_of_scene, judged_scene, moments_of_scene, path_
 from .memory import PROCESS, choose_plan, memory_limit, of_first_pass
 from .mosaic import FusedTiles
 from .pieces import piece_of
-from .plan import Plan
+from .plan import Plan, as_tile
 from .sources import as_source
 from .state import State, asked_for
 from .tasks import Fuse
@@ -132,6 +132,7 @@ def fuse_tiles(
     rng = as_count(rng, "rng", least=0)
     workers = 0 if workers == 0 and workers is not False else worker_count(workers)
     memory_limit(memory)
+    tile = None if tile is None else as_tile(tile)
     sources = as_source(hsi, "hsi", hsi_valid), as_source(msi, "msi", msi_valid)
     degradation.check(*(source.shape for source in sources))
     if dtype is not None:
