@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import linalg
 
-from ..estimation.moments import Moments
+from ..estimation.moments import SceneBands
 from ..model.checks import as_number, set_fields
 from ..model.types import Callback
 from ._iteration import finished
@@ -84,15 +84,15 @@ class GSA(SharesBands):
         self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
-        problem, moments = problem if isinstance(problem, tuple) else (problem, None)
+        problem, scene = problem if isinstance(problem, tuple) else (problem, None)
         P1, P2 = problem.degradation.P1, problem.degradation.P2
         scale = robust_maximum(problem.msi, problem.hsi)
         hsi, msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
         (I, J, K_M), up = msi.shape, upsampling(problem.degradation)
-        if moments is None:
+        if scene is None:
             prediction, gains, mean = self._fitted(hsi, _seen(P1, P2, msi), up)
         else:
-            centre, alpha, gains = self._fitted_to_scene(moments, K_M)
+            centre, alpha, gains = self._fitted_to_scene(scene.moments, K_M)
             prediction = np.moveaxis((hsi - centre[K_M:] / scale) @ alpha.T, 2, 0)
             mean = centre[:K_M, None, None] / scale
 
@@ -154,7 +154,7 @@ class GSA(SharesBands):
         return cast(tuple, linalg.lstsq(bands, target, cond=max(bands.shape) * np.finfo(np.float64).eps))[0]
 
     def memory_needed(
-        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: Moments | None = None
+        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: SceneBands | None = None
     ) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         hsi, msi = I_H * J_H * K, I * J * K_M

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
 
-from ..estimation.moments import Moments
+from ..estimation.moments import SceneBands
 from ..model.checks import set_fields
 from ..model.problem import Factors, Maps, Problem
 from ..model.result import Status, Trace
@@ -118,7 +118,7 @@ class Method:
     memory_is_for: ClassVar[str] = "the rendered result"
     # Whether a part of a scene is fused with what was found from the whole: `prepare` takes it as `shared`.
     shares: ClassVar[bool] = False
-    # Whether a part of a scene is fused with the bands' moments of the whole, as those methods are that derive from
+    # Whether a part of a scene is fused with what is known of all of its bands, as those methods are that derive from
     # `SharesBands`.
     shares_bands: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
@@ -185,10 +185,9 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class SharesBands(Method):
-    """The base of the methods that fuse a part of a scene with the moments of all of its bands.
+    """The base of the methods that fuse a part of a scene with what all of it says of its bands.
 
-    Their `solve` is given a problem, or a problem and the `Moments` of the MSI as the HSI sees it and of the HSI, one
-    beside the other, at the HSI's pixels of the whole scene.
+    Their `solve` is given a problem, or a problem and the `SceneBands` of the scene.
     """
 
     shares_bands: ClassVar[bool] = True
@@ -199,9 +198,9 @@ class SharesBands(Method):
         *,
         callback: Callback | None = None,
         time_limit: float | None = None,
-        shared: Moments | None = None,
-    ) -> Problem | tuple[Problem, Moments]:
-        """The problem; of a part of a scene also the moments of that scene's bands, where they are known."""
+        shared: SceneBands | None = None,
+    ) -> Problem | tuple[Problem, SceneBands]:
+        """The problem; of a part of a scene also what is known of the bands of all of it."""
         return problem if shared is None else (problem, shared)
 
 

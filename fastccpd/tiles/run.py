@@ -20,7 +20,7 @@ from ..model.degradation import Degradation
 from ..model.result import Status
 from ..workers import worker_count
 from .crews import crew_of, done_in_any_order
-from .first_pass import gramians_of_scene, judged_scene, moments_of_scene, path_risks_of_scene, statistics_of_scene
+from .first_pass import bands_of_scene, gramians_of_scene, judged_scene, path_risks_of_scene, statistics_of_scene
 from .memory import PROCESS, choose_plan, memory_limit, of_first_pass
 from .mosaic import FusedTiles
 from .pieces import piece_of
@@ -162,7 +162,7 @@ def fuse_tiles(
             known = shared
             if request.method.shares_bands:
                 tell(TileProgress("statistics"))
-                known = moments_of_scene(*sources, degradation, crew, dtype, block)
+                known = bands_of_scene(*sources, degradation, crew, dtype, block)
             limits = {"memory": memory, "shared": shared, "workers": max(1, workers), "block": block}
             plan, count = _plan(state, degradation, request.method, work, tile, crew, limits)
             if client is None and workers and not min(first, len(plan)) <= count <= first:

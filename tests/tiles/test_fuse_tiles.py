@@ -82,6 +82,7 @@ LOCAL = [
     ("scott", {}),
     ("gsa", {}),
     ("ltmr", {"rank": 4, "eta": 1e-2, "mu": 0.05, "clusters": 40, "max_iter": 5}),
+    ("nnstf", {"max_iter": 1}),
 ]
 
 
@@ -239,8 +240,8 @@ def test_bad_arguments_are_refused_in_one_sentence(change, message, tmp_path):
     _, hsi, msi, degradation = small_pair()
     with pytest.raises((ValueError, TypeError), match=message):
         fuse_tiles(hsi, msi, degradation, folder=tmp_path / "state", **({"workers": 0} | change))
-
     assert not (tmp_path / "state").exists()
+
 
 def test_images_that_do_not_belong_together_are_refused_before_anything_is_made(tmp_path):
     _, hsi, msi, degradation = small_pair()
