@@ -3,9 +3,9 @@
     python asv_bench/large_scene.py FOLDER --side 3000 --bands 224 --memory 4G --crop 999 --spectra enmap-potsdam
 
 The scene is a few maps times a few spectra, so that it need not be held: images are made, and the result is compared
-with it, block by block. The memory is the sum of the resident sizes of all processes, looked at every fifth of a second
-(pages that they share count in each), and the same with shared pages divided (PSS), which takes long to find out, every
-tenth time.
+with it, block by block. The memory is the sum of the resident sizes of all processes, looked at every twentieth of a
+second (pages that they share count in each), and the same with shared pages divided (PSS), which takes long to find
+out, every fortieth time. With --int16 the images are integers, as products have them, and are worked on in float64.
 
 Whatever ends it, the same command goes on: images that are there are not made again, tiles that are done are kept, and
 the figures of a fusion that is done stay in FOLDER/measured.json.
@@ -39,7 +39,7 @@ def main():
     options = _options()
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    scene = Scene(options.side, options.bands, options.spectra)
+    scene = Scene(options.side, options.bands, options.spectra, np.int16 if options.int16 else np.float32)
     scene.write(folder)
     out, kept = folder / "fused.tif", folder / "measured.json"
     if not (out.exists() and kept.exists()):
@@ -70,13 +70,14 @@ def _fused(scene, folder, out, options):
 class Scene:
     """Maps times spectra, and how two sensors see them."""
 
-    def __init__(self, side, bands, spectra=None):
+    def __init__(self, side, bands, spectra=None, dtype=np.float32):
         rng = np.random.default_rng(0)
         kinds = kinds_of(MATERIALS)
         wavelengths = np.linspace(420.0, 2450.0, bands)
         made = np.array([spectrum(kind, wavelengths, rng) for kind in kinds])
         self.spectra = (made if spectra is None else purest(scenes.load(spectra), wavelengths)).astype(np.float32)
         self._kinds, self._rng = kinds, rng
+        self.dtype, self.unit = dtype, 1e4 if dtype == np.int16 else 1.0
         self.side, self.bands = side, bands
         edges = np.linspace(0, bands, MSI_BANDS + 1).astype(int)
         self.groups = ",".join(f"{a + 1}-{b}" for a, b in pairwise(edges))
@@ -102,12 +103,13 @@ class Scene:
             if path.exists():
                 continue
             shape, unfinished = (*layers.shape[:2], seen.shape[1]), path.with_suffix(".part")
-            out = np.lib.format.open_memmap(unfinished, "w+", np.float32, shape)
+            out = np.lib.format.open_memmap(unfinished, "w+", self.dtype, shape)
             clean = layers[:: max(1, len(layers) // 50)] @ seen
             sigma = np.sqrt(np.mean(clean**2) / 10 ** (SNR / 10))
             for first in range(0, len(layers), 100):
                 block = layers[first : first + 100] @ seen
-                out[first : first + 100] = block + sigma * rng.standard_normal(block.shape, dtype=np.float32)
+                block += sigma * rng.standard_normal(block.shape, dtype=np.float32)
+                out[first : first + 100] = np.rint(self.unit * block) if self.dtype == np.int16 else block
             out.flush()
             unfinished.rename(path)
 
@@ -117,7 +119,8 @@ class Scene:
         for first in range(0, side, 256):
             rows = slice(first, min(first + 256, side))
             truth = self.maps[rows, :side] @ self.spectra
-            error += float(np.square(image.read(rows, slice(0, side)) - truth).sum(dtype=np.float64))
+            found = image.read(rows, slice(0, side)) / np.float32(self.unit)
+            error += float(np.square(found - truth).sum(dtype=np.float64))
             power += float(np.square(truth).sum(dtype=np.float64))
         return 10 * np.log10(power / error)
 
@@ -158,13 +161,13 @@ def measured(command):
         if process.poll() is not None:
             break
         try:
-            for name in ("rss", "pss") if look % 10 == 0 else ("rss",):
+            for name in ("rss", "pss") if look % 40 == 0 else ("rss",):
                 everybody = (tree, *tree.children(recursive=True))
                 ask = psutil.Process.memory_info if name == "rss" else psutil.Process.memory_full_info
                 peaks[name] = max(peaks[name], sum(getattr(ask(one), name) for one in everybody))
         except psutil.Error:
             continue
-        time.sleep(0.2)
+        time.sleep(0.05)
     printed = process.stdout.read()
     if process.returncode not in (0, 4):
         raise SystemExit(process.returncode)
@@ -185,6 +188,7 @@ def _options():
     parser.add_argument("folder")
     parser.add_argument("--side", type=int, default=3000, help="of the fine grid, a multiple of 3")
     parser.add_argument("--bands", type=int, default=224)
+    parser.add_argument("--int16", action="store_true", help="images of integers, ten thousand times the reflectance")
     parser.add_argument("--memory", default="4G")
     parser.add_argument("--method", default="auto")
     parser.add_argument("--spectra", help="a scene of real data whose purest pixels are the spectra, as enmap-potsdam")

@@ -155,8 +155,10 @@ def measured(folder, tile=512):
     from fastccpd.estimation import noise_from, shared_from, spectra_of_scene, subspace_from
     from fastccpd.fusion import checked_request
     from fastccpd.imaging import gaussian
+    from fastccpd.model.verdict import Grade, Judged, Verdict
     from fastccpd.tiles import as_source, first_pass, make_plan
     from fastccpd.tiles.pieces import piece_of
+    from fastccpd.tiles.plan import FIRST_BLOCK
     from fastccpd.tiles.tasks import Fuse, Gather, Probe, Sum, perform
 
     cubes = [np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("hsi", "msi")]
@@ -180,7 +182,7 @@ def measured(folder, tile=512):
         read = sum(cut.nbytes for cut in _images(part))
         return result, seconds, read
 
-    part, blocks = piece(first_pass._blocks, first_pass._BLOCK)
+    part, blocks = piece(first_pass._blocks, FIRST_BLOCK)
     statistics, *gather = timed(Gather(part), part)
     noise = noise_from(statistics)
     subspace = subspace_from(degradation.PM, noise)
@@ -195,7 +197,8 @@ def measured(folder, tile=512):
     middle = plan.rows[len(plan.rows) // 2], plan.cols[len(plan.cols) // 2]
     part = piece_of(hsi, msi, degradation, *middle)
     path = f"{folder}/one-tile.npz"
-    _, *fuse = timed(Fuse(part, checked_request("auto"), shared, (0, 0, 0), path), part)
+    judged = Judged(Verdict(Grade.UNKNOWN), 1.0)
+    _, *fuse = timed(Fuse(part, checked_request("auto"), shared, judged, (0, 0, 0), path), part)
     counts = blocks, fitted, windows, len(plan)
     rounds = tuple(Round(count, *found) for count, found in zip(counts, (gather, rough, probe, fuse)))
     return SceneTimes(rounds, between, 0.0, 0.0)

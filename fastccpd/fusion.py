@@ -82,14 +82,14 @@ def run(
     whole of a scene of which this is a part, for a method that `shares`; `judged` is the verdict on that whole.
     """
     chosen = request.method
-    # A part of a scene shares the spectra of the whole, which has data of every band.
-    bands = known_bands(problem) if shared is None else None
+    # A part of a scene shares the spectra of the whole, which has data of every band; moments of bands are no spectra.
+    bands = None if shared is not None and chosen.shares else known_bands(problem)
     fitted = problem if bands is None else bands.problem
     for name in ("hsi_valid", "msi_valid"):
         if getattr(fitted, name) is not None and not chosen.takes_gaps:
             able = ", ".join(other for other in methods.names() if methods.get(other).takes_gaps)
             raise TypeError(f"{name}: {chosen.name!r} cannot leave data out; {able} can")
-    known = {} if shared is None else {"shared": shared}
+    known = {} if shared is None or bands is not None else {"shared": shared}
     check_memory(chosen, problem.hsi.shape, problem.msi.shape, problem.dtype, known)
     _check_rank(chosen, problem.sri_shape)
     began = time.perf_counter()

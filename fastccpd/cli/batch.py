@@ -17,6 +17,7 @@ from ..workers import worker_count
 from .batch_page import page_of
 from .batch_task import TOO_LARGE, FusePair, key_of
 from .batch_tiles import FuseInTiles
+from .fuse import DISAGREE
 from .manifest import rows_of
 from .options import add_fusion_options, add_operator_options, add_output, add_output_options, method_settings
 from .output import print_error, print_line, print_table
@@ -41,7 +42,7 @@ def add(commands):
         description="Fuse the pairs of MANIFEST, a CSV file with a head line or JSON-lines: columns hsi and msi, and "
         "whatever of name, output, truth and the options of fuse differs from the defaults given here. One line of "
         "JSON for each pair goes to the results file, and to stdout with --json. Pairs that do not fit into memory are "
-        "fused in tiles, one after the other. Exit code 6: some pairs failed.",
+        "fused in tiles, one after the other. Exit code 6: some pairs failed, 5: the images of some disagree.",
     )
     verb.add_argument("manifest", metavar="MANIFEST", help="a .csv or .jsonl file, or a folder with --pattern")
     template = "the files to write, as in 'out/{name}.tif'; {name}, {number}, {method} and {hsi} are known"
@@ -96,6 +97,10 @@ def run(options):
     if failed:
         print_error(f"{len(failed)} of {len(lines)} pairs failed; {results} says why")
         return SOME_FAILED
+    unlike = [line for line in lines if line.get("disagrees")]
+    if unlike:
+        print_error(f"the images of {len(unlike)} of {len(lines)} pairs disagree; {results} says why")
+        return DISAGREE
     return NOT_CONVERGED if any(line["status"] != "done" for line in lines) else 0
 
 

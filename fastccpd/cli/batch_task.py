@@ -75,6 +75,7 @@ class PairTask:
             "status": "done" if result.converged else "not converged",
             "reason": str(result.status),
             "verdict": str(result.verdict),
+            "disagrees": result.verdict.disagrees,
             "warnings": heard.warnings,
             "method": result.method,
             "shape": list(result.shape),

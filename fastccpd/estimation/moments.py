@@ -38,6 +38,26 @@ class Moments(Sums):
         return self.second / max(self.count, 1) - np.outer(mean, mean)
 
 
+@dataclass(frozen=True, eq=False)
+class SceneBands:
+    """What all of a scene says of its bands, for a part of it.
+
+    Attributes
+    ----------
+    moments : Moments
+        Of the MSI as the HSI sees it and of the HSI, one beside the other, at the HSI's pixels.
+    signals : int
+        How many spectra of the HSI can be told from noise.
+    """
+
+    moments: Moments
+    signals: int
+
+    def leading(self, bands: int, rank: int) -> Array:
+        """(bands, rank): the leading directions of the HSI's spectra, the strongest first."""
+        return eigh_signed(self.moments.second[-bands:, -bands:])[1][:, : -rank - 1 : -1]
+
+
 def eigh_signed(matrix: Array) -> tuple[Array, Array]:
     """`numpy.linalg.eigh` with signs of its own, which are LAPACK's whim otherwise.
 

@@ -76,9 +76,14 @@ class Patches:
         for offset in range(pixels.shape[1]):
             flat[pixels[:, offset]] += patches[:, offset]
 
-    def coverage(self) -> Array:
-        """How many patches each pixel lies in, (I, J); at least one."""
-        return np.bincount(self.pixels.ravel(), minlength=self.shape[0] * self.shape[1]).reshape(self.shape)
+    def within(self, rows: slice, columns: slice) -> Array:
+        """The places whose patches lie in a block of the image."""
+        inside = (self.rows >= rows.start) & (self.rows + self.size[0] <= rows.stop)
+        return np.flatnonzero(inside & (self.columns >= columns.start) & (self.columns + self.size[1] <= columns.stop))
+
+    def coverage(self, places: Array | slice = slice(None)) -> Array:
+        """How many patches at some places each pixel lies in, (I, J); of all places, at least one."""
+        return np.bincount(self.pixels[places].ravel(), minlength=self.shape[0] * self.shape[1]).reshape(self.shape)
 
     def average(self, patches: Array) -> Array:
         """The image (I, J, K) in which each pixel is the mean of the patches (N, q, K) over it, all places in order."""

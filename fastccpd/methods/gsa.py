@@ -13,6 +13,8 @@ The interpolation is linear, U = T1 H T2', so all but the last line happens at t
 weighted mean over H, the products with I_m are those with T1'T1 i_m T2'T2, where i_m = Σ_b α_b H_b. What is added has
 the mean zero, so each band keeps the mean of U_b. What the sensors see of Z is the same line with fewer bands or
 pixels, so the cost is known before Z is made.
+
+Of a part of a scene, m, α, g and the means are those of all of it, from the moments of (L, H): g of H in place of U.
 """
 
 import time
@@ -26,16 +28,20 @@ from numpy.typing import DTypeLike
 from scipy import linalg
 
 from ..blas import one_blas_thread
+from ..estimation.moments import SceneBands
 from ..model.checks import as_number, set_fields
 from ..model.problem import as_part
 from ..model.types import Array, Callback, Part, Shape
 from ._iteration import finished
 from ._spectral import half_square, robust_maximum
 from ._upsampling import Upsampling, upsampling
-from .method import Method, Solution, memory_of_phases, register
+from .method import SharesBands, Solution, memory_of_phases, register
 
 # A band that departs from its mean by less than this part of its size is constant.
 _CONSTANT = 1e-13
+
+# Differences of second moments are rounded by less than this part of these.
+_ROUNDED = 1e-14
 
 # Numbers of a block of rows in which the image is made: what a block needs stays in the cache.
 _BLOCK = 1 << 16
@@ -43,7 +49,7 @@ _BLOCK = 1 << 16
 
 @register("gsa")
 @dataclass(frozen=True, kw_only=True)
-class GSA(Method):
+class GSA(SharesBands):
     """Gram-Schmidt adaptive hypersharpening: the HSI interpolated, plus the details of the most similar MSI band.
 
     It has no iterations and nothing to tune, and does not use PM: the baseline that takes a moment. It is not
@@ -73,6 +79,7 @@ class GSA(Method):
     ridge: float = 0.0
 
     uses_kernels: ClassVar[bool] = True
+    keeps_pixels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -82,26 +89,20 @@ class GSA(Method):
         self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
+        problem, scene = problem if isinstance(problem, tuple) else (problem, None)
         P1, P2 = problem.degradation.P1, problem.degradation.P2
         scale = robust_maximum(problem.msi, problem.hsi)
         hsi, msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
         (I, J, K_M), up = msi.shape, upsampling(problem.degradation)
+        if scene is None:
+            prediction, gains, mean = self._fitted(hsi, _seen(P1, P2, msi), up)
+        else:
+            centre, alpha, gains = self._fitted_to_scene(scene.moments, K_M)
+            prediction = np.moveaxis((hsi - centre[K_M:] / scale) @ alpha.T, 2, 0)
+            mean = centre[:K_M, None, None] / scale
 
-        seen = _seen(P1, P2, msi)
-        bands, constant = _centred(hsi)
-        targets, _ = _centred(seen)
-        owner = _most_similar(bands, targets)
-        prediction, gains = np.zeros((K_M, *hsi.shape[:2])), np.zeros((K_M, hsi.shape[2]))
-        for m in range(K_M):
-            members = np.flatnonzero((owner == m) & ~constant)
-            if members.size:
-                alpha = self._weights(bands[:, members], targets[:, m], m)
-                prediction[m] = (bands[:, members] @ alpha).reshape(hsi.shape[:2])
-                gains[m, members] = _gains(prediction[m], bands[:, members], up)
-
-        del bands, targets
         details = msi.reshape(-1, K_M).T.reshape(K_M, I, J) - up.maps(prediction)
-        details -= details.mean(axis=(1, 2), keepdims=True)
+        details -= details.mean(axis=(1, 2), keepdims=True) if mean is None else mean
         details = np.moveaxis(details, 0, 2)
         image = Sharpened(up, up.coefficients(hsi), details, gains, scale)
         PM = problem.degradation.PM.toarray()
@@ -109,6 +110,40 @@ class GSA(Method):
         back = Upsampling(up.rows.seen_by(P1), up.columns.seen_by(P2))
         misfit += half_square(back.image(hsi) + _seen(P1, P2, details) @ gains, hsi)
         return finished(image, misfit * scale**2, began, callback)
+
+    def _fitted(self, hsi, seen, up):
+        """The predictions of the MSI's bands at the HSI's pixels, g, and None for the means that details have."""
+        bands, constant = _centred(hsi)
+        targets, _ = _centred(seen)
+        owner = _most_similar(bands.T @ targets, *(np.linalg.norm(columns, axis=0) for columns in (bands, targets)))
+        prediction, gains = np.zeros((seen.shape[2], *hsi.shape[:2])), np.zeros((seen.shape[2], hsi.shape[2]))
+        for m in range(len(gains)):
+            members = np.flatnonzero((owner == m) & ~constant)
+            if members.size:
+                alpha = self._weights(bands[:, members], targets[:, m], m)
+                prediction[m] = (bands[:, members] @ alpha).reshape(hsi.shape[:2])
+                gains[m, members] = _gains(prediction[m], bands[:, members], up)
+        return prediction, gains, None
+
+    def _fitted_to_scene(self, moments, K_M):
+        """The means of a scene's bands, those of the MSI first, and α and g, (MSI bands, bands) each."""
+        centre, squares = moments.total / max(moments.count, 1), np.diag(moments.second) / max(moments.count, 1)
+        about = moments.covariance()
+        constant = np.diag(about) <= _ROUNDED * squares
+        about[constant], about[:, constant] = 0.0, 0.0
+        of_bands, of_both, sizes = about[K_M:, K_M:], about[K_M:, :K_M], np.sqrt(np.diag(about))
+        owner = _most_similar(of_both, sizes[K_M:], sizes[:K_M])
+        weights, gains = np.zeros((K_M, len(of_bands))), np.zeros((K_M, len(of_bands)))
+        for m in range(K_M):
+            members = np.flatnonzero((owner == m) & ~constant[K_M:])
+            if members.size:
+                normal = of_bands[np.ix_(members, members)]
+                weight = self.ridge * np.trace(normal) / len(members) * np.eye(len(members))
+                alpha = cast(tuple, linalg.lstsq(normal + weight, of_both[members, m], cond=_ROUNDED))[0]
+                power = alpha @ normal @ alpha
+                weights[m, members] = alpha
+                gains[m, members] = normal @ alpha / power if power > 0.0 else 0.0
+        return centre, weights, gains
 
     def _weights(self, bands, target, m):
         """α of MSI band m."""
@@ -125,7 +160,9 @@ class GSA(Method):
         # Every one of its drivers returns a tuple.
         return cast(tuple, linalg.lstsq(bands, target, cond=max(bands.shape) * np.finfo(np.float64).eps))[0]
 
-    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
+    def memory_needed(
+        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: SceneBands | None = None
+    ) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         hsi, msi = I_H * J_H * K, I * J * K_M
         # The HSI, the MSI and the details; then what is centred and compared, or the coefficients and what they give.
@@ -149,11 +186,10 @@ def _centred(image):
     return columns, constant
 
 
-def _most_similar(bands, targets):
-    """For each band the target of the highest correlation; a constant has none with anything."""
-    lengths = [np.linalg.norm(columns, axis=0) for columns in (bands, targets)]
-    unit_bands, unit_targets = (c / np.where(n > 0.0, n, 1.0) for c, n in zip((bands, targets), lengths, strict=True))
-    return np.argmax(unit_bands.T @ unit_targets, axis=1)
+def _most_similar(products, of_bands, of_targets):
+    """For each band the target of the highest correlation, by products and norms; a constant has none with anything."""
+    of_bands, of_targets = (np.where(norms > 0.0, norms, 1.0) for norms in (of_bands, of_targets))
+    return np.argmax(products / of_bands[:, None] / of_targets, axis=1)
 
 
 def _gains(prediction, bands, up):

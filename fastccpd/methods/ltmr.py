@@ -33,7 +33,7 @@ from numpy.random import Generator
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from ..estimation.moments import eigh_signed
+from ..estimation.moments import SceneBands
 from ..kernels.slices import shrink, whole_lanes
 from ..model.checks import as_count, as_number, set_fields
 from ..model.problem import Mixture, Problem
@@ -43,7 +43,7 @@ from ._patches import Patches, fewer_clusters, starts
 from ._separable import SeparableBlur
 from ._spectral import as_scale, half_square, leading_vectors, robust_maximum
 from ._upsampling import upsampling
-from .method import Method, Solution, memory_of_phases, register
+from .method import SharesBands, Solution, memory_of_phases, register
 
 # Called often: shows progress, and raises what ends the run.
 Pulse = Callable[[], None]
@@ -60,7 +60,7 @@ _SWEEPS = 1000
 
 @register("ltmr")
 @dataclass(frozen=True, kw_only=True)
-class LTMR(Method):
+class LTMR(SharesBands):
     """Subspace-based low tensor multi-rank regularisation of clusters of similar patches.
 
     P1 and P2 may be any separable operators. The strongest published model-based method on clean data. At its published
@@ -108,7 +108,6 @@ class LTMR(Method):
     scale: float | None = None
 
     has_starts: ClassVar[bool] = True
-    shares_bands: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
 
@@ -124,30 +123,19 @@ class LTMR(Method):
     def for_part(self, share: float) -> "LTMR":
         return fewer_clusters(self, share)
 
-    def prepare(
-        self,
-        problem: Any,
-        *,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-        shared: Array | None = None,
-    ) -> Problem | tuple[Problem, Array]:
-        """The problem; of a part of a scene also the second moments of that scene's bands, where they are known."""
-        return problem if shared is None else (problem, shared)
-
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
-        problem, moments = problem if isinstance(problem, tuple) else (problem, None)
+        problem, scene = problem if isinstance(problem, tuple) else (problem, None)
         I_H, J_H, K = problem.hsi.shape
         if self.rank > min(K, I_H * J_H):
             raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
-        admm = ADMM(problem, self, rng, moments=moments)
+        admm = ADMM(problem, self, rng, scene=scene)
         outcome = run_watched(admm, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
         return Solution(**vars(outcome), image=admm.image(problem.dtype))
 
     def memory_needed(
-        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: Array | None = None
+        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: SceneBands | None = None
     ) -> int:
         (I, J, K_M), (I_H, J_H, K), itemsize = msi_shape, hsi_shape, np.dtype(dtype).itemsize
         p, hsi, fine, coarse = self.rank, I_H * J_H * K, I * J, I_H * J_H
@@ -172,15 +160,15 @@ class ADMM:
         options: LTMR,
         rng: Generator,
         labels: Array | None = None,
-        moments: Array | None = None,
+        scene: SceneBands | None = None,
     ):
         self.options, self.rng, self.labels, self.tau = options, rng, labels, 0.5 * options.eta / options.mu
         self.scale = options.scale or robust_maximum(problem.hsi, problem.msi, quantile=_NEARLY_ALL)
         hsi, self.msi = (np.divide(image, self.scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
-        if moments is None:
+        if scene is None:
             D, _ = leading_vectors(hsi.reshape(-1, hsi.shape[2]).T, options.rank)
         else:
-            D = eigh_signed(moments)[1][:, : -options.rank - 1 : -1]
+            D = scene.leading(hsi.shape[2], options.rank)
         _, roots, Q = np.linalg.svd(problem.degradation.PM @ D)
         self.D = D @ Q.T
         self.weights = np.pad(roots**2, (0, options.rank - len(roots)))[: options.rank] + options.mu

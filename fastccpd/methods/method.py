@@ -26,8 +26,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
 
+from ..estimation.moments import SceneBands
 from ..model.checks import set_fields
-from ..model.problem import Factors, Maps
+from ..model.problem import Factors, Maps, Problem
 from ..model.result import Status, Trace
 from ..model.types import Callback, Renderable
 
@@ -117,9 +118,11 @@ class Method:
     memory_is_for: ClassVar[str] = "the rendered result"
     # Whether a part of a scene is fused with what was found from the whole: `prepare` takes it as `shared`.
     shares: ClassVar[bool] = False
-    # Whether a part of a scene is fused in the subspace of the whole: `prepare` takes the second moments of the HSI's
-    # bands, summed over all of it, as `shared`.
+    # Whether a part of a scene is fused with what is known of all of its bands, as those methods are that derive from
+    # `SharesBands`.
     shares_bands: ClassVar[bool] = False
+    # Whether its image is neither maps, factors nor a mixture, and is made when it is asked for: tiles keep its pixels.
+    keeps_pixels: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.
     tells_uncertainty: ClassVar[bool] = False
 
@@ -180,6 +183,27 @@ class Method:
             return max(n for n, base in enumerate(cls.__mro__) if name in getattr(base, "__dataclass_fields__", ()))
 
         return tuple(sorted((f.name for f in fields(cls)), key=distance))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharesBands(Method):
+    """The base of the methods that fuse a part of a scene with what all of it says of its bands.
+
+    Their `solve` is given a problem, or a problem and the `SceneBands` of the scene.
+    """
+
+    shares_bands: ClassVar[bool] = True
+
+    def prepare(
+        self,
+        problem: Any,
+        *,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+        shared: SceneBands | None = None,
+    ) -> Problem | tuple[Problem, SceneBands]:
+        """The problem; of a part of a scene also what is known of the bands of all of it."""
+        return problem if shared is None else (problem, shared)
 
 
 @dataclass(frozen=True, kw_only=True)

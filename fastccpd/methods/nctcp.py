@@ -121,6 +121,7 @@ class NCTCP(Method):
     memory_is_for: ClassVar[str] = "scenes and factors in float64"
     has_starts: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    keeps_pixels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):

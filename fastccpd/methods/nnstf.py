@@ -16,21 +16,25 @@ each of K_M components, and a part outside it, which the MSI does not see,
 H' and M' what Z leaves of the images, c_k the squared singular values of PM and P = P1 ⊗ P2. Both are solved in the
 singular vectors of P1 and P2 (`_separable`), the second from coarse pixels alone.
 
+Pixels beyond the outermost ones of the HSI, as a part of a scene has them, are in no group: the first image knows
+nothing of them. X is the only image there.
+
 Where a value is missing, H' or M' is zero: that is a step on a function above the misfit of the others, which touches
 it at Z.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
 from scipy import linalg
 
+from ..estimation.moments import SceneBands
 from ..model.checks import as_choice, as_count, as_number, set_fields
-from ..model.problem import Problem
 from ..model.types import Callback
 from ..threads import thread_map
 from ._gaps import filled
@@ -40,7 +44,7 @@ from ._patches import Patches, fewer_clusters
 from ._separable import SeparableBlur
 from ._spectral import Scaled, as_scale, robust_maximum
 from ._tucker_group import PatchData, first_model
-from .method import Compiled, Solution, memory_of_phases, register
+from .method import Compiled, SharesBands, Solution, memory_of_phases, register
 
 OUTPUTS = ("Z", "X")
 PARTED_BY = ("scene", "msi")
@@ -51,13 +55,17 @@ _START_SWEEPS, _START_STEPS, _STEPS = 10, 20, 5
 # Without `clusters`, there is one for so many patches, and at least two.
 _PATCHES_PER_CLUSTER = 100
 
+# A part of a scene has fewer patches that are alike: its groups are smaller by this, to be as much alike as those of
+# the scene. In return its HSI is seen in the scene's subspace, with less noise.
+_SMALLER = 0.8
+
 # Weight of squared second differences in the first image, and of its squares.
 _SMOOTH, _RIDGE = 1e-3, 1e-9
 
 
 @register("nnstf")
 @dataclass(frozen=True, kw_only=True)
-class NNSTF(Compiled):
+class NNSTF(SharesBands, Compiled):
     """Nonlocal non-negative sparse Tucker models of groups of patches, coupled to both images: inferred.
 
     Neither the text nor the code of the paper was at hand. What stands here is inferred as a whole, from its abstract
@@ -92,7 +100,7 @@ class NNSTF(Compiled):
     -----
     The random start is in the groups, and in the factors of each. X is shown with its negative values set to zero. The
     cost is ½‖hsi − degraded‖² + ½‖msi − degraded‖² of the image, without the models' part; it need not fall in every
-    round.
+    round. A part of a scene that is fused in tiles has its HSI in the subspace of the scene, and smaller groups.
 
     References
     ----------
@@ -117,6 +125,7 @@ class NNSTF(Compiled):
 
     nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
+    keeps_pixels: ClassVar[bool] = True
 
     def __post_init__(self):
         ranks = tuple(self.ranks) if np.ndim(self.ranks) else (self.ranks,)
@@ -136,17 +145,24 @@ class NNSTF(Compiled):
         set_fields(self, scale=as_scale(self.scale))
 
     def for_part(self, share: float) -> "NNSTF":
-        return self if self.clusters is None else fewer_clusters(self, share)
+        return self if self.clusters is None else fewer_clusters(self, min(1.0, share / _SMALLER))
 
     def solve(
-        self, problem: Problem, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
+        self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
+        problem, scene = problem if isinstance(problem, tuple) else (problem, None)
         scale = self.scale or robust_maximum(problem.msi, problem.hsi)
-        rounds = _Rounds(problem, scale, self, rng)
+        patches = _PATCHES_PER_CLUSTER
+        if scene is not None:
+            problem = replace(problem, hsi=_in_subspace(problem, scene, max(self.ranks[2], scene.signals)))
+            patches = round(_SMALLER * patches)
+        rounds = _Rounds(problem, scale, self, rng, patches)
         outcome = run_watched(rounds, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
         return Solution(**vars(outcome), image=Scaled(rounds.image, scale))
 
-    def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
+    def memory_needed(
+        self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: SceneBands | None = None
+    ) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         scene, hsi, msi = I * J * K, I_H * J_H * K, I * J * K_M
         inside = Patches.count(msi_shape, self.patch, self.step) * min(self.patch, I) * min(self.patch, J)
@@ -163,10 +179,13 @@ class NNSTF(Compiled):
 class _Rounds:
     """The groups, and the images X and Z, in data divided by `scale`; `image` is what is shown of the last round."""
 
-    def __init__(self, problem, scale, options, rng):
+    def __init__(self, problem, scale, options, rng, patches_per_cluster=_PATCHES_PER_CLUSTER):
         self.options, self.rng, self.unit = options, rng, scale**2
+        self.patches_per_cluster = patches_per_cluster
         self.step = _ImageStep(problem, scale, options.eta)
         self.patches = Patches(problem.msi.shape, options.patch, options.step)
+        places = self.patches.within(*(_seen_part(P) for P in (problem.degradation.P1, problem.degradation.P2)))
+        self.places = places if places.size else np.arange(len(self.patches))
         self.X = self.step.first_image()
         self.image = np.maximum(self.X, 0.0)
         self.left = self.step.residuals(self.image)
@@ -175,14 +194,15 @@ class _Rounds:
     def begin(self, pulse):
         """Group the patches, and fit the first models."""
         options = self.options
-        seen = self.patches.gather(self.step.msi).reshape(len(self.patches), -1)
-        count = options.clusters or max(2, -(-len(seen) // _PATCHES_PER_CLUSTER))
+        seen = self.patches.gather(self.step.msi, self.places).reshape(len(self.places), -1)
+        count = options.clusters or max(2, -(-len(seen) // self.patches_per_cluster))
         labels = kmeans(seen, count, self.rng, pulse)
         for n in range(labels.max() + 1):
-            places = np.flatnonzero(labels == n)
+            own = np.flatnonzero(labels == n)
+            places = self.places[own]
             data = PatchData(self.patches, places).load(self.X)
             ranks = [min(r, most) for r, most in zip(options.ranks, (*self.patches.size, self.X.shape[2], len(places)))]
-            parts = self._parts(seen, places, ranks[3], pulse)
+            parts = self._parts(seen[own], places, ranks[3], pulse)
             model = first_model(data, parts, self.patches.size, ranks[:3], options.rho, self.rng)
             data.release()
             self.groups.append((data, model))
@@ -192,17 +212,20 @@ class _Rounds:
     def _parts(self, seen, places, count, pulse):
         """The part of each patch of a group, counted from zero."""
         if self.options.parts == "msi":
-            return kmeans(seen[places], count, self.rng, pulse)
+            return kmeans(seen, count, self.rng, pulse)
         return kmeans(self.patches.gather(self.X, places).reshape(len(places), -1), count, self.rng, pulse)
 
     def advance(self, pulse):
         """A sweep of each group, then Z and X; the image before is overwritten once the sweeps are done."""
         self._sweep(_STEPS, pulse)
-        Z, self.X = self.image, np.zeros((0, 0, 0))
+        Z, coverage = self.image, self.patches.coverage(self.places)[:, :, None]
+        outside = coverage[:, :, 0] == 0
+        kept, self.X = np.maximum(self.X[outside], 0.0), np.zeros((0, 0, 0))
         Z.fill(0.0)
         for data, model in self.groups:
             data.add_model(model.model_coefficients(), model.W, Z)
-        Z /= self.patches.coverage()[:, :, None]
+        Z /= np.maximum(coverage, 1)
+        Z[outside] = kept
         self.left = ()
         self.left = self.step.residuals(Z)
         self.X = self.step(Z, *self.left)
@@ -266,10 +289,28 @@ class _ImageStep:
         return X
 
 
+def _in_subspace(problem, scene, rank):
+    """The HSI of a part of a scene in the leading directions of the scene's spectra; incomplete pixels as they are."""
+    D = scene.leading(problem.hsi.shape[2], rank)
+    inside = (problem.hsi @ D @ D.T).astype(problem.hsi.dtype)
+    if problem.hsi_valid is None:
+        return inside
+    return np.where(problem.hsi_valid.all(axis=2, keepdims=True), inside, problem.hsi)
+
+
 def _inverse_of_blur(P):
     """(P'P + 1e-3 D'D + 1e-9)⁻¹ P', D second differences."""
     dense, D = P.toarray(), np.diff(np.eye(P.shape[1]), n=2, axis=0)
     unit = np.abs(dense.sum(axis=1)).max() or 1.0  # the smoothness is for weights that sum to one
     dense = dense / unit
     normal = dense.T @ dense + _SMOOTH * (D.T @ D) + _RIDGE * np.eye(P.shape[1])
-    return linalg.solve(normal, dense.T, assume_a="pos") / unit
+    inverse, seen = linalg.solve(normal, dense.T, assume_a="pos") / unit, _seen_part(P)
+    return inverse[np.clip(np.arange(len(inverse)), seen.start, seen.stop - 1)]
+
+
+def _seen_part(P):
+    """The fine pixels from the first to the last that the HSI sees well, and those between these and the next ones."""
+    weights = np.asarray(abs(P).sum(axis=0)).ravel()
+    lit = np.flatnonzero(weights >= 0.5 * weights.max())
+    between = math.ceil(P.shape[1] / P.shape[0]) - 1
+    return slice(max(0, int(lit[0]) - between), min(len(weights), int(lit[-1]) + 1 + between))

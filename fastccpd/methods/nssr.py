@@ -124,6 +124,7 @@ class NSSR(Method):
 
     has_starts: ClassVar[bool] = True
     uses_kernels: ClassVar[bool] = True
+    keeps_pixels: ClassVar[bool] = True
     same_bytes_on_any_threads: ClassVar[bool] = True
     memory_is_for: ClassVar[str] = "scenes and codes in float64"
 

@@ -169,7 +169,7 @@ def levels_by_window(pair: OpenPair, degradation: Degradation) -> Levels | None:
 
 
 def _window(pair, rows, cols):
-    cuts = take(pair.hsi, (rows.coarse,), (cols.coarse,)), take(pair.msi, rows.runs, cols.runs)
+    cuts = take(pair.hsi, rows.coarse, cols.coarse), take(pair.msi, rows.runs, cols.runs)
     return Window(rows, cols, (_filled(cuts[0]), _filled(cuts[1])), _has(cuts[0]), _has(cuts[1]))
 
 
@@ -188,7 +188,7 @@ def _filled(cut: Cut) -> Array:
 def _whole(part, ratio):
     """The span of coarse pixels and of the fine ones under them, no more."""
     fine = part.start * ratio, part.stop * ratio
-    return Span(fine, fine, (fine,), (part.start, part.stop))
+    return Span(fine, fine, (fine,), ((part.start, part.stop),))
 
 
 def _ends(part: slice) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from ..model import types
 from ..model.degradation import Degradation
 from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, memory_limit, preview_of
 from ..tiles.memory import BLOCK
+from ..tiles.plan import as_tile
 from ..tiles.state import discard
 from . import operators
 from .estimating import given_operators, move_to, unseen
@@ -151,7 +152,7 @@ def fuse_files_in_tiles(
     check_outputs(hsi, msi, psf, srf, images_written, beside, wanted)
     check_targets(output, uncertainty, overwrite, chosen, 1, "best")
     formats.check_streamed(output)
-    limit = memory_limit(memory)
+    limit, tile = memory_limit(memory), None if tile is None else as_tile(tile)
     pair = replace(open_pair(hsi, msi, wanted, remarks), memory=limit)
     facade = _facade(pair)
     blur, PM = given_operators(psf, srf, bands, hsi, facade, chosen, remarks)

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..estimation import Gramians, Noise, PathRisks, Statistics, Subspace
+from ..blas import one_blas_thread
+from ..estimation import Gramians, Noise, PathRisks, Statistics, Subspace, noise_from
 from ..estimation.middle import is_wide, middle_of, without_border
+from ..estimation.moments import Moments, SceneBands
 from ..estimation.verdict import verdict_by_parts
 from ..model.degradation import Degradation
 from ..model.empty_bands import known_bands
@@ -57,6 +59,26 @@ def statistics_of_scene(
     if not total.moments.count:
         raise _no_pixels()
     return total
+
+
+def bands_of_scene(
+    hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any, block: int = 512
+) -> SceneBands | None:
+    """What all of a scene says of its bands; None where too few of its pixels are complete.
+
+    Parameters
+    ----------
+    hsi, msi, degradation, crew, dtype, block
+        As of `statistics_of_scene`.
+    """
+    statistics = statistics_of_scene(hsi, msi, degradation, crew, dtype, block)
+    agreement, bands = statistics.agreement, sum(degradation.PM.shape)
+    if agreement is None or agreement.moments.count < 2 * bands:
+        return None
+    found = agreement.moments
+    both = Moments(found.count, found.total[:bands], found.second[:bands, :bands])
+    with one_blas_thread():
+        return SceneBands(both, noise_from(statistics).spectrum.signals)
 
 
 def judged_scene(

@@ -9,14 +9,14 @@ from .. import machine
 from ..methods import Method
 from ..model.checks import as_number
 from ..model.degradation import Degradation
-from .plan import DEFAULT_TILE, LADDER, Plan, make_plan
+from .plan import DEFAULT_TILE, FIRST_BLOCK, LADDER, Plan, make_plan
 
 # A process with all that it imports, before it has done anything; measured 210 to 250 MB.
 PROCESS = 260 << 20
 
-# Side in fine pixels of the blocks of the first pass, less only where memory forces it, and the bytes that its tasks
-# take for each value of the images of a block: measured 40 to 44, for they work in double precision.
-_FIRST_BLOCKS, _OF_FIRST = (512, 384, 256, 192, 128), 44
+# Blocks of the first pass where memory forces it, and the bytes that its tasks take for each value of the images of a
+# block: measured 40 to 44, for they work in double precision.
+_SMALLER_BLOCKS, _OF_FIRST = (384, 256, 192, 128), 44
 
 # Output is made in blocks of this side, and so many tiles are held for it.
 BLOCK, HELD = 256, 4
@@ -55,6 +55,7 @@ def choose_plan(
     workers: int = 1,
     memory: float | None = None,
     shared: Any = None,
+    block: int = FIRST_BLOCK,
 ) -> tuple[Plan, int]:
     """The plan with the largest tiles that fit, no larger than asked for, and how many workers fit beside each other.
 
@@ -72,6 +73,8 @@ def choose_plan(
         Bytes for all processes together.
     shared : Shared, optional
         What is known of the scene, above all the number of its maps.
+    block : int
+        Side of the blocks of the first pass, as of `of_first_pass`.
 
     Returns
     -------
@@ -79,7 +82,7 @@ def choose_plan(
     """
     limit, needed = memory_limit(memory), 0
     for size in _sizes(tile):
-        plan = make_plan(degradation.P1, degradation.P2, size, periodic=method.needs_periodic_blur)
+        plan = make_plan(degradation.P1, degradation.P2, size, periodic=method.needs_periodic_blur, block=block)
         here, needed = of_assembly(plan, degradation, dtype), of_worker(plan, degradation, method, dtype, shared)
         fitting = (limit - PROCESS) // needed
         if fitting >= 1 and here <= limit:
@@ -92,7 +95,9 @@ def choose_plan(
     )
 
 
-def of_first_pass(degradation: Degradation, workers: int, memory: float | None = None) -> tuple[int, int]:
+def of_first_pass(
+    degradation: Degradation, workers: int, memory: float | None = None, block: int | None = None
+) -> tuple[int, int]:
     """The side of the blocks of the first pass, and how many processes, of at most so many, fit the memory.
 
     Parameters
@@ -102,16 +107,24 @@ def of_first_pass(degradation: Degradation, workers: int, memory: float | None =
         The most; one in any case.
     memory : float, optional
         Bytes for all processes together.
+    block : int, optional
+        The side that a run was begun with, which is taken or refused. None: 512, less where memory forces it.
 
     Returns
     -------
     (int, int)
     """
-    limit, fitting = memory_limit(memory), 0
-    for size in _FIRST_BLOCKS:
-        fitting = (limit - PROCESS) // (PROCESS + _OF_FIRST * _values(degradation, size))
+    limit, fitting, needed = memory_limit(memory), 0, 0
+    for size in (FIRST_BLOCK, *_SMALLER_BLOCKS) if block is None else (block,):
+        needed = PROCESS + _OF_FIRST * _values(degradation, size)
+        fitting = (limit - PROCESS) // needed
         if fitting >= 1:
             break
+    if block is not None and not fitting:
+        raise MemoryError(
+            f"memory: got {limit / 1e9:.2f} GB, but this run was begun with blocks of {block}, which need "
+            f"{(needed + PROCESS) / 1e9:.2f} GB; more memory is needed, or begin anew"
+        )
     return size, int(min(workers, max(1, fitting)))
 
 
@@ -134,7 +147,10 @@ def of_worker(plan: Plan, degradation: Degradation, method: Method, dtype: Any, 
     """Bytes of a process that fuses the largest tile: its images as read and as worked on, the method, the result."""
     known = {} if shared is None else {"shared": shared}
     shapes = plan.largest(degradation.PM.shape[1], degradation.PM.shape[0])
-    images = 2 * np.dtype(dtype).itemsize * sum(int(np.prod(shape)) for shape in shapes)
+    values = sum(2 * int(np.prod(shape)) for shape in shapes)
+    if method.keeps_pixels:
+        values += int(np.prod(shapes[1][:2])) * shapes[0][2]
+    images = np.dtype(dtype).itemsize * values
     return PROCESS + images + int(method.memory_needed(*shapes, np.dtype(dtype), **known))
 
 

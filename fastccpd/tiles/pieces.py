@@ -8,7 +8,7 @@ from scipy import sparse
 from ..model.degradation import Degradation
 from ..model.problem import Problem
 from ..model.types import Operator
-from .plan import Span
+from .plan import Span, middles
 from .sources import Cut, Source, take
 
 
@@ -39,8 +39,8 @@ class Piece:
 
     def read(self) -> "Piece":
         """The same, with what is not portable read."""
-        (rows, cols), coarse = (self.rows, self.cols), ((self.rows.coarse,), (self.cols.coarse,))
-        hsi = self.hsi if getattr(self.hsi, "portable", False) else take(self.hsi, *coarse)
+        rows, cols = self.rows, self.cols
+        hsi = self.hsi if getattr(self.hsi, "portable", False) else take(self.hsi, rows.coarse, cols.coarse)
         msi = self.msi if getattr(self.msi, "portable", False) else take(self.msi, rows.runs, cols.runs)
         return replace(self, hsi=hsi, msi=msi)
 
@@ -52,7 +52,7 @@ class Piece:
         gaps : bool
             Whether missing data are left out. Else they count as they are, for methods that leave out nothing.
         """
-        hsi = take(self.hsi, (self.rows.coarse,), (self.cols.coarse,))
+        hsi = take(self.hsi, self.rows.coarse, self.cols.coarse)
         msi = take(self.msi, self.rows.runs, self.cols.runs)
         masks = [None if cut.has is None or cut.has.all() else cut.has for cut in (hsi, msi)]
         if any(mask is not None and not mask.any() for mask in masks):
@@ -91,15 +91,14 @@ def piece_of(
 
 def restricted(P: Operator, span: Span) -> Operator:
     """The rows of P that a span sees, whole."""
-    return P[slice(*span.coarse)][:, span.fine]
+    return P[span.seen][:, span.fine]
 
 
 def _round(P: Operator, span: Span) -> Operator:
     """The rows of P with what reaches beyond the window coming in again at its other end."""
-    (first, last), (start, stop) = span.runs[0], span.coarse
-    fine, size = P.shape[1], last - first
-    entries = P[start:stop].tocoo()
-    middle = ((2 * (entries.row + start) + 1) * fine) // (2 * P.shape[0])
-    columns = middle + (entries.col - middle + fine // 2) % fine - fine // 2  # beyond the scene's end, not round it
-    where = entries.row, (columns - first) % size
-    return sparse.coo_array((entries.data, where), shape=(stop - start, size)).tocsr()
+    fine, size, seen = P.shape[1], len(span.fine), len(span.seen)
+    entries = P[span.seen].tocoo()
+    own = span.seen[entries.row]
+    away = (entries.col - middles(P, own) + fine // 2) % fine - fine // 2  # beyond the scene's end, not round it
+    place = middles(P, span.seen[0] + entries.row) + away - span.runs[0][0]  # a window may go on at the far end
+    return sparse.coo_array((entries.data, (entries.row, place % size)), shape=(seen, size)).tocsr()

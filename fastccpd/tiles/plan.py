@@ -13,7 +13,8 @@ fine pixels, make the overlap:
 The weights of a tile rise in a straight line over that width; those of neighbours sum to one, along rows and along
 columns, and so do their products.
 
-Where a blur goes round, from one end of the scene to the other, the window has a second run: the far end's few rows.
+Where a blur goes round, from one end of the scene to the other, the window has a second run: the far end's few rows. A
+tile that is taken to go round in itself has a window as wide on all sides, which goes on at the far end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,9 @@ from ..model.types import Array, Operator
 #: The sizes that tiles have, in fine pixels, and the one that is tried first.
 LADDER = (4096, 3072, 2048, 1536, 1024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32)
 DEFAULT_TILE = 512
+
+# Side in fine pixels of the blocks of the first pass.
+FIRST_BLOCK = 512
 
 PRIOR, BLEND = 8, 8
 
@@ -46,25 +50,30 @@ class Span:
         Fine pixels where its weight is not zero: the core, and half of each blend.
     runs : tuple of (start, stop)
         Fine pixels that are read: the window, and what the blur sees of the scene's far end.
-    coarse : (start, stop)
+    coarse : tuple of (start, stop)
         Coarse pixels that are seen.
     """
 
     core: Range
     kept: Range
     runs: tuple[Range, ...]
-    coarse: Range
+    coarse: tuple[Range, ...]
 
     @property
     def fine(self) -> Array:
         """The indices of what is read."""
-        return np.concatenate([np.arange(*run) for run in self.runs])
+        return _indices(self.runs)
+
+    @property
+    def seen(self) -> Array:
+        """The indices of the coarse pixels."""
+        return _indices(self.coarse)
 
     @property
     def inside(self) -> slice:
         """Where `kept` lies in what is read."""
-        first = self.runs[0][0]
-        return slice(self.kept[0] - first, self.kept[1] - first)
+        first = int(np.flatnonzero(self.fine == self.kept[0])[0])
+        return slice(first, first + self.kept[1] - self.kept[0])
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,8 @@ class Plan:
         Whether each tile is taken to go round in itself, for methods that need that.
     rows, cols : tuple of Span
         The tiles are all pairs of these.
+    block : int
+        Side in fine pixels of the blocks of the first pass: sums over other blocks are rounded otherwise.
     """
 
     shape: tuple[int, int]
@@ -93,6 +104,7 @@ class Plan:
     periodic: bool
     rows: tuple[Span, ...]
     cols: tuple[Span, ...]
+    block: int
 
     def __len__(self) -> int:
         return len(self.rows) * len(self.cols)
@@ -104,7 +116,7 @@ class Plan:
     def largest(self, hsi_bands: int, msi_bands: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """Shapes that the images of no tile exceed."""
         fine = [max(len(span.fine) for span in spans) for spans in (self.rows, self.cols)]
-        coarse = [max(span.coarse[1] - span.coarse[0] for span in spans) for spans in (self.rows, self.cols)]
+        coarse = [max(len(span.seen) for span in spans) for spans in (self.rows, self.cols)]
         return (coarse[0], coarse[1], hsi_bands), (fine[0], fine[1], msi_bands)
 
     def as_json(self) -> dict[str, Any]:
@@ -116,15 +128,23 @@ class Plan:
         """The plan that `as_json` gave."""
 
         def span(entry):
-            runs = tuple((int(a), int(b)) for a, b in entry["runs"])
-            return Span(runs=runs, **{name: _pair(entry[name]) for name in ("core", "kept", "coarse")})
+            runs = {name: tuple(map(_pair, entry[name])) for name in ("runs", "coarse")}
+            return Span(**runs, **{name: _pair(entry[name]) for name in ("core", "kept")})
 
         pairs = {name: _pair(value[name]) for name in ("shape", "coarse_shape", "overlap")}
         rows, cols = (tuple(map(span, value[name])) for name in ("rows", "cols"))
-        return Plan(tile=int(value["tile"]), periodic=bool(value["periodic"]), **pairs, rows=rows, cols=cols)
+        numbers = {name: int(value[name]) for name in ("tile", "block")}
+        return Plan(periodic=bool(value["periodic"]), **numbers, **pairs, rows=rows, cols=cols)
 
 
-def make_plan(P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic: bool = False) -> Plan:
+def as_tile(tile: Any) -> int:
+    """A side of tiles, checked."""
+    return as_count(tile, "tile", least=8)
+
+
+def make_plan(
+    P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic: bool = False, block: int = FIRST_BLOCK
+) -> Plan:
     """The `Plan` of a scene that P1 and P2 blur and decimate.
 
     Parameters
@@ -134,6 +154,8 @@ def make_plan(P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic:
         Side of a tile in fine pixels.
     periodic : bool
         Whether each tile is taken to go round in itself.
+    block : int
+        Side of the blocks of the first pass.
 
     Returns
     -------
@@ -148,10 +170,10 @@ def make_plan(P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic:
     >>> len(plan), [span.core for span in plan.rows]
     (6, [(0, 32), (32, 64), (64, 100)])
     """
-    tile = as_count(tile, "tile", least=8)
+    tile = as_tile(tile)
     spans, overlaps = zip(*(_spans(P, tile, periodic) for P in (P1, P2)), strict=True)
     shapes = (P1.shape[1], P2.shape[1]), (P1.shape[0], P2.shape[0])
-    return Plan(*shapes, tile, (overlaps[0], overlaps[1]), periodic, *spans)
+    return Plan(*shapes, tile, (overlaps[0], overlaps[1]), periodic, *spans, block)
 
 
 def weights(spans: Sequence[Span], index: int) -> Array:
@@ -177,8 +199,8 @@ def supports(P: Operator, start: int = 0, stop: int | None = None) -> Array:
     """
     coarse, fine = P.shape
     stop = int(coarse if stop is None else stop)
-    middles = ((2 * np.arange(start, stop, dtype=np.int64) + 1) * fine) // (2 * coarse)
-    found = np.stack([middles, middles + 1], axis=1)  # of one that sees nothing
+    centres = middles(P, np.arange(start, stop, dtype=np.int64))
+    found = np.stack([centres, centres + 1], axis=1)  # of one that sees nothing
     begins, ends = P.indptr[start:stop], P.indptr[start + 1 : stop + 1]
     seeing = np.flatnonzero(ends > begins)
     if seeing.size:
@@ -187,11 +209,16 @@ def supports(P: Operator, start: int = 0, stop: int | None = None) -> Array:
         found[seeing, 0] = np.minimum.reduceat(columns, at)
         found[seeing, 1] = np.maximum.reduceat(columns, at) + 1
     for n in np.flatnonzero(found[:, 1] - found[:, 0] > fine // 2):  # none else can go round
-        columns, middle = P.indices[begins[n] : ends[n]].astype(np.int64), middles[n]
+        columns, middle = P.indices[begins[n] : ends[n]].astype(np.int64), centres[n]
         if _goes_round(columns, fine):
             columns = middle + (columns - middle + fine // 2) % fine - fine // 2
             found[n] = columns.min(), columns.max() + 1
     return found
+
+
+def middles(P: Operator, coarse: Array) -> Array:
+    """The fine pixels in the middle of coarse ones."""
+    return ((2 * coarse + 1) * P.shape[1]) // (2 * P.shape[0])
 
 
 def span_of(P: Operator, start: int, stop: int) -> Span:
@@ -204,7 +231,7 @@ def span_of(P: Operator, start: int, stop: int) -> Span:
         window = max(first, 0), min(last, fine)
         far = [(max(fine + first, window[1]), fine)] if first < 0 else [(0, min(last - fine, window[0]))]
         runs = (window, *((a, b) for a, b in far if a < b))
-    return Span(window, window, runs, (start, stop))
+    return Span(window, window, runs, ((start, stop),))
 
 
 def _goes_round(columns, fine):
@@ -225,15 +252,40 @@ def _spans(P, tile, periodic):
     for n in range(count):
         core = int(corner[cuts[n]]), int(corner[cuts[n + 1]])
         blends = [_blend(corner, cuts, cut) for cut in (n, n + 1)]
-        wide = [reach + PRIOR + blend for blend in blends]
-        # Whole coarse pixels: the last corner at or before the one end, the first at or after the other.
-        a0 = int(np.searchsorted(corner, max(core[0] - wide[0], 0), side="right")) - 1 if n else 0
-        a1 = int(np.searchsorted(corner, min(core[1] + wide[1], fine))) if n + 1 < count else coarse
-        window = int(corner[a0]), int(corner[a1])
+        wide = core[0] - reach - PRIOR - blends[0], core[1] + reach + PRIOR + blends[1]
         kept = core[0] - blends[0], core[1] + blends[1]
-        span = Span(core, kept, (window,), (a0, a1)) if periodic else Span(core, kept, *_seen(window, fine, seen))
-        spans.append(span)
+        read = _going_round(wide, corner) if periodic and count > 1 else _cut(wide, corner, seen)
+        spans.append(Span(core, kept, *read))
     return tuple(spans), reach + PRIOR + BLEND
+
+
+def _going_round(wide, corner):
+    """The fine and the coarse pixels of a window of whole coarse ones that goes on at the far end of the scene."""
+    coarse, fine = len(corner) - 1, int(corner[-1])
+    corners = np.concatenate([corner[:-1] - fine, corner[:-1], corner + fine])
+    first, last = _whole_pixels(wide, corners)
+    if last - first >= coarse:
+        return ((0, fine),), ((0, coarse),)
+    return _wrapped(int(corners[first]), int(corners[last]), fine), _wrapped(first - coarse, last - coarse, coarse)
+
+
+def _wrapped(start, stop, size):
+    """The runs of a range that may reach beyond an axis at one of its ends, in their order."""
+    if start < 0:
+        return (start + size, size), (0, stop)
+    return ((start, stop),) if stop <= size else ((start, size), (0, stop - size))
+
+
+def _cut(wide, corner, seen):
+    """What a window of whole coarse pixels that ends with the scene reads, and the coarse pixels that it sees."""
+    fine = int(corner[-1])
+    first, last = _whole_pixels((max(wide[0], 0), min(wide[1], fine)), corner)
+    return _seen((int(corner[first]), int(corner[last])), fine, seen)
+
+
+def _whole_pixels(wide, corners):
+    """The last corner at or before the one end, and the first at or after the other."""
+    return int(np.searchsorted(corners, wide[0], side="right")) - 1, int(np.searchsorted(corners, wide[1]))
 
 
 def _blend(corner, cuts, cut):
@@ -254,7 +306,11 @@ def _seen(window, fine, seen):
         below, above = int(min(seen[inside, 0].min(), 0)), int(max(seen[inside, 1].max() - fine, 0))
         far = (max(fine + below, window[1]), fine) if window[0] == 0 else (0, min(above, window[0]))
         runs += [far] if far[0] < far[1] else []
-    return tuple(runs), (int(inside[0]), int(inside[-1]) + 1)
+    return tuple(runs), ((int(inside[0]), int(inside[-1]) + 1),)
+
+
+def _indices(runs):
+    return np.concatenate([np.arange(*run) for run in runs])
 
 
 def _pair(value) -> tuple[int, int]:

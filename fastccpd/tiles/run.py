@@ -20,11 +20,11 @@ from ..model.degradation import Degradation
 from ..model.result import Status
 from ..workers import worker_count
 from .crews import crew_of, done_in_any_order
-from .first_pass import gramians_of_scene, judged_scene, path_risks_of_scene, statistics_of_scene
+from .first_pass import bands_of_scene, gramians_of_scene, judged_scene, path_risks_of_scene, statistics_of_scene
 from .memory import PROCESS, choose_plan, memory_limit, of_first_pass
 from .mosaic import FusedTiles
 from .pieces import piece_of
-from .plan import Plan
+from .plan import Plan, as_tile
 from .sources import as_source
 from .state import State, asked_for
 from .tasks import Fuse
@@ -132,6 +132,7 @@ def fuse_tiles(
     rng = as_count(rng, "rng", least=0)
     workers = 0 if workers == 0 and workers is not False else worker_count(workers)
     memory_limit(memory)
+    tile = None if tile is None else as_tile(tile)
     sources = as_source(hsi, "hsi", hsi_valid), as_source(msi, "msi", msi_valid)
     degradation.check(*(source.shape for source in sources))
     if dtype is not None:
@@ -144,12 +145,16 @@ def fuse_tiles(
     tell = progress or (lambda _: None)
     try:
         with ExitStack() as stack:
-            block, fitting = of_first_pass(degradation, max(1, workers), memory)
-            first = fitting if client is None and workers else workers
+            block, first = state.block, workers
+            if client is None:
+                block, fitting = of_first_pass(degradation, max(1, workers), memory, block)
+                first = fitting if workers else 0
             machine.hand_back_freed_memory()
             crew = stack.enter_context(crew_of(first, client))
-            if crew.memory is not None:  # each worker of a cluster has its own
-                block, _ = of_first_pass(degradation, 1, max(crew.memory, PROCESS) + PROCESS)
+            if client is not None:
+                each = memory if crew.memory is None else max(crew.memory, PROCESS) + PROCESS
+                block, _ = of_first_pass(degradation, 1, each, block)
+            state.block = block
             judged = _judged(state, sources, degradation, crew, dtype, block, tell)
             shared = None
             if request.method.shares:
@@ -157,8 +162,9 @@ def fuse_tiles(
             known = shared
             if request.method.shares_bands:
                 tell(TileProgress("statistics"))
-                known = statistics_of_scene(*sources, degradation, crew, dtype, block).moments.second
-            plan, count = _plan(state, degradation, request.method, work, tile, memory, shared, crew, workers)
+                known = bands_of_scene(*sources, degradation, crew, dtype, block)
+            limits = {"memory": memory, "shared": shared, "workers": max(1, workers), "block": block}
+            plan, count = _plan(state, degradation, request.method, work, tile, crew, limits)
             if client is None and workers and not min(first, len(plan)) <= count <= first:
                 stack.close()  # so that no process keeps what others may have now
                 crew = stack.enter_context(crew_of(count))
@@ -230,9 +236,8 @@ def _shared(state, sources, degradation, crew, dtype, block, errors, tell):
         return shared_from(found[0], found[1], found[2], degradation.PM, errors=errors)
 
 
-def _plan(state, degradation, method, dtype, tile, memory, shared, crew, workers):
+def _plan(state, degradation, method, dtype, tile, crew, limits):
     """The plan of the run that goes on, or a new one, and how many tiles are worked on at once."""
-    limits = {"memory": memory, "shared": shared, "workers": max(1, workers)}
     if crew.memory is not None:  # each worker of a cluster has its own
         limits |= {"memory": crew.memory + PROCESS, "workers": 1}
     plan = state.plan

@@ -1,6 +1,7 @@
 """The folder in which a run keeps what it has done, so that it can go on after whatever ended it.
 
 state.json     what was asked for: a run goes on only with the same images, operators, method, options and version
+block.json     the side of the blocks of the first pass, which the plan has too: it is made after that pass
 plan.json      the plan
 verdict.json   the verdict on the scene
 first.npz      the figures of the first pass
@@ -32,20 +33,21 @@ from ..estimation.few_bands import Magnitudes, SecondDifferences
 from ..estimation.moments import Moments
 from ..fusion import Request
 from ..model import types
+from ..model.checks import as_count
 from ..model.degradation import Degradation
 from ..model.files import first_line, lock, replacing, write_whole
 from ..model.result import FusionResult, Status
 from ..model.verdict import Judged, Verdict
 from .plan import Plan
 
-_FORMAT = 3
+_FORMAT = 4
 
 # How often the lock is asked for, and the seconds between.
 _TRIES, _PAUSE = 10, 0.5
 
 # What a run keeps in its folder: files under these names, what is being written, and the output until it is whole.
 _OWN = re.compile(
-    r"(state|plan|verdict)\.json|first\.npz|lock|tile-\d+-\d+\.(npz|empty)|\.fastccpd-.*|output\.(tiff?|zarr|npy)(\..*)?"
+    r"(state|block|plan|verdict)\.json|first\.npz|lock|tile-\d+-\d+\.(npz|empty)|\.fastccpd-.*|output\.(tiff?|zarr|npy)(\..*)?"
 )
 
 _PARTS = ("moments", "differences", "agreement", "steps", "msi_moments", "msi_differences")
@@ -121,13 +123,26 @@ class State:
         return self.tile_path(tile).with_suffix(".empty").exists()
 
     @property
+    def block(self) -> int | None:
+        """The side of the blocks of the first pass, once it is known. ValueError for a damaged file."""
+        return self._plain("block.json", lambda value: as_count(value, "block"))
+
+    @block.setter
+    def block(self, block: int) -> None:
+        write_whole(self.folder / "block.json", json.dumps(block))
+
+    @property
     def plan(self) -> Plan | None:
         """The plan, once there is one. ValueError for a damaged file."""
-        path = self.folder / "plan.json"
+        return self._plain("plan.json", Plan.from_json)
+
+    def _plain(self, name, read):
+        """What one of the files of plain values holds; None where it is not there."""
+        path = self.folder / name
         if not path.exists():
             return None
         try:
-            return Plan.from_json(json.loads(path.read_text(encoding="utf-8")))
+            return read(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path}: is damaged ({first_line(error)}); remove the folder to begin anew") from None
 
@@ -138,11 +153,9 @@ class State:
     @property
     def judged(self) -> Judged | None:
         """The verdict on the scene, once there is one."""
-        path = self.folder / "verdict.json"
-        if not path.exists():
-            return None
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        return Judged(Verdict.from_json(plain["verdict"]), plain["size"])
+        return self._plain(
+            "verdict.json", lambda plain: Judged(Verdict.from_json(plain["verdict"]), float(plain["size"]))
+        )
 
     @judged.setter
     def judged(self, judged: Judged) -> None:

@@ -23,6 +23,7 @@ from ..estimation import (
     statistics_of,
 )
 from ..estimation.middle import blurred_from_data
+from ..estimation.moments import SceneBands
 from ..estimation.patches import differences
 from ..fusion import Request, run
 from ..model.problem import Factors, Mixture
@@ -147,8 +148,8 @@ class Fuse:
     ----------
     piece : Piece
     request : Request
-    shared : Shared, array or None
-        What all tiles have in common, for methods that can use it: all of it, or the second moments of the bands.
+    shared : Shared, SceneBands or None
+        What all tiles have in common, for methods that can use it: all of it, or that of the bands.
     judged : Judged
         The verdict on the scene.
     seed : sequence of int
@@ -159,7 +160,7 @@ class Fuse:
 
     piece: Piece
     request: Request
-    shared: Shared | Array | None
+    shared: Shared | SceneBands | None
     judged: Judged
     seed: tuple[int, ...]
     path: str

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,23 @@ def test_a_bad_pair_is_a_line_and_not_an_end(manifest, tmp_path, capsys):
     row = rows_of(manifest, None, "{name}", {})[0]
     assert main(["fuse", row.hsi, row.msi, "-o", str(single), *QUICK]) == 0
     assert rasters.read(single).cube.tobytes() == rasters.read(out / "alpha.npz").cube.tobytes()
+
+
+def test_images_that_disagree_are_told_by_the_exit_code_as_by_fuse(pairs, tmp_path, capsys):
+    """Of a pair whole and of one in tiles, and again where nothing is left to do; a failed pair weighs more."""
+    msi = rasters.read(pairs / "alpha_msi.npz")
+    rasters.write(tmp_path / "bright.npz", replace(msi, cube=50.0 * msi.cube))
+    rows = [(pairs / "alpha_hsi.npz", pairs / "alpha_msi.npz", "good", "")]
+    rows += [(pairs / "alpha_hsi.npz", tmp_path / "bright.npz", f"bright{tile}", tile) for tile in ("", "32")]
+    listed = tmp_path / "list.csv"
+    listed.write_text("hsi,msi,name,tile\n" + "\n".join(",".join(map(str, row)) for row in rows))
+    arguments = listed, "-o", f"{tmp_path}/out/{{name}}.npy", *QUICK, "--jobs", 1
+    assert run(*arguments) == 5
+    assert "the images of 2 of 3 pairs disagree; " in capsys.readouterr().err
+    assert [line["disagrees"] for line in lines_of(tmp_path / "out" / "results.jsonl").values()] == [False, True, True]
+    assert run(*arguments, "--resume") == 5
+    listed.write_text(listed.read_text() + "\nnone,none,none,")
+    assert run(*arguments, "--resume") == 6
 
 
 def test_resuming_does_what_is_left_and_no_more(manifest, tmp_path):

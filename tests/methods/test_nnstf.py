@@ -13,14 +13,17 @@ from scenery import (
     sine_problem,
     small_case,
 )
+from tiled_scenes import small_pair
 
 from fastccpd import Degradation, Problem, Status, fuse
-from fastccpd.imaging import metrics
-from fastccpd.methods import NNSTF, get
+from fastccpd.imaging import gaussian, landsat, metrics
+from fastccpd.methods import NNSTF, get, nnstf
 from fastccpd.methods._kmeans import kmeans
 from fastccpd.methods._patches import Patches
 from fastccpd.methods._tucker_group import PatchData, TuckerGroup, successive_projections
 from fastccpd.methods.nnstf import _ImageStep
+from fastccpd.tiles import as_source, make_plan
+from fastccpd.tiles.pieces import piece_of
 
 twins = asv_folder.module("benchmarks.factored_methods")
 
@@ -249,3 +252,24 @@ def test_figures_of_salinas(data_folder, options, snr, figures):
     image = NNSTF(**options).solve(problem, rng=np.random.default_rng(0)).image.render()
     assert metrics.rsnr(image, cube) == pytest.approx(figures[0], abs=0.8)
     assert figures[1] is None or metrics.sam(image, cube) == pytest.approx(figures[1], rel=0.1)
+
+
+@pytest.mark.parametrize("boundary", ["reflect", "periodic", "zero"])
+def test_pixels_that_the_hsi_knows_nothing_of_are_in_no_group(boundary):
+    """A part of a scene has a rim of them; they spoilt the groups of all patches. A whole scene has none."""
+    _, hsi, msi, _ = small_pair()
+    for phase in (0.0, 1.5, 3.0):
+        degradation = Degradation(*gaussian((96, 80), 4, phase=phase, boundary=boundary), landsat(36))
+        assert [nnstf._seen_part(P) for P in (degradation.P1, degradation.P2)] == [slice(0, 96), slice(0, 80)]
+    plan = make_plan(degradation.P1, degradation.P2, 16)
+    span, cols = plan.rows[2], plan.cols[0]
+    piece = piece_of(as_source(hsi, "hsi"), as_source(msi, "msi"), degradation, span, cols)
+    seen = nnstf._seen_part(piece.degradation.P1)
+    assert 0 < seen.start < span.inside.start
+    assert span.inside.stop < seen.stop < len(span.fine)
+    rounds = nnstf._Rounds(piece.problem(), 1.0, NNSTF(clusters=2), np.random.default_rng(0))
+    rows = rounds.patches.rows[rounds.places]
+    assert seen.start <= rows.min()
+    assert rows.max() + 8 <= seen.stop
+    # Beyond them the first image goes on as it is at the last ones.
+    np.testing.assert_array_equal(rounds.X[0], rounds.X[seen.start])

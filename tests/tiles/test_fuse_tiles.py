@@ -80,7 +80,9 @@ def test_the_result_does_not_depend_on_the_tile_size(kind):
 LOCAL = [
     ("nn-ccpd-nls", {"rank": 6}),
     ("scott", {}),
+    ("gsa", {}),
     ("ltmr", {"rank": 4, "eta": 1e-2, "mu": 0.05, "clusters": 40, "max_iter": 5}),
+    ("nnstf", {"max_iter": 1}),
 ]
 
 
@@ -92,6 +94,16 @@ def test_local_models_are_no_worse_in_tiles(method, options):
         image, seams = fused.sri, seams_of(fused.plan)
     assert metrics.rsnr(image, truth) > metrics.rsnr(whole, truth) - 0.05
     assert seam_ratio(image, whole, truth, seams) < 1.02
+
+
+@pytest.mark.parametrize("method", ["fuse-sylvester", "hysure"])
+def test_methods_of_periodic_scenes_lose_nothing_in_tiles(method):
+    truth, hsi, msi, degradation = small_pair((96, 80, 36))
+    options = {"rank": 5} if method == "fuse-sylvester" else {"rank": 5, "max_iter": 20}
+    whole = fastccpd.fuse(hsi, msi, degradation, method=method, **options).sri
+    with fuse_tiles(hsi, msi, degradation, tile=48, method=method, workers=0, **options) as fused:
+        image = fused.sri
+    assert metrics.rsnr(image, truth) > metrics.rsnr(whole, truth) - 0.05
 
 
 def test_bytes_do_not_depend_on_workers_or_on_what_holds_the_images(tmp_path):
@@ -190,6 +202,9 @@ def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
     large = preset("stereo", (2048, 2048, 200))
     found = [of_first_pass(large, 8, memory) for memory in (64e9, 2e9, 7e8, 6e8)]
     assert found == [(512, 8), (512, 3), (384, 1), (256, 1)]
+    assert of_first_pass(large, 8, 2e9, 384) == (384, 4)
+    with pytest.raises(MemoryError, match="but this run was begun with blocks of 512, which need 0.76 GB; more"):
+        of_first_pass(large, 8, 7e8, 512)
     _, hsi, msi, degradation = small_pair((64, 48, 36))
     sizes = []
 
@@ -225,6 +240,7 @@ def test_bad_arguments_are_refused_in_one_sentence(change, message, tmp_path):
     _, hsi, msi, degradation = small_pair()
     with pytest.raises((ValueError, TypeError), match=message):
         fuse_tiles(hsi, msi, degradation, folder=tmp_path / "state", **({"workers": 0} | change))
+    assert not (tmp_path / "state").exists()
 
 
 def test_images_that_do_not_belong_together_are_refused_before_anything_is_made(tmp_path):

@@ -39,19 +39,18 @@ def test_a_tile_sees_rows_of_the_blur_whole_and_all_of_those_of_its_core(boundar
     for P, spans in ((P1, make_plan(P1, P2, 24).rows), (P2, make_plan(P1, P2, 24).cols)):
         dense = P.toarray()
         for span in spans:
-            seen = dense[slice(*span.coarse)][:, span.fine]
-            np.testing.assert_allclose(seen.sum(axis=1), dense[slice(*span.coarse)].sum(axis=1), rtol=1e-14)
+            seen = dense[span.seen][:, span.fine]
+            np.testing.assert_allclose(seen.sum(axis=1), dense[span.seen].sum(axis=1), rtol=1e-14)
             assert len(set(span.fine)) == len(span.fine)
             own = [a for a in range(P.shape[0]) if span.core[0] <= 4 * a < span.core[1]]
-            assert span.coarse[0] <= own[0]
-            assert own[-1] < span.coarse[1]
+            assert set(own) <= set(span.seen)
 
 
 def test_a_blur_that_goes_round_brings_the_far_end_along():
     P1, P2 = blurs("periodic", phase=3.0)
     first, *_, last = make_plan(P1, P2, 32).rows
-    assert first.coarse[0] == 0
-    assert last.coarse[1] == P1.shape[0]
+    assert first.seen[0] == 0
+    assert last.seen[-1] == P1.shape[0] - 1
     ends = [span.runs[1] for span in (first, last) if len(span.runs) > 1]
     assert ends
     assert all(run[0] == 0 or run[1] == 116 for run in ends)
@@ -98,11 +97,28 @@ def test_a_tile_that_goes_round_in_itself_has_one_periodic_blur():
         np.testing.assert_allclose(row, np.roll(dense[0], 4 * a), atol=1e-15)
 
 
+@pytest.mark.parametrize("tile", [24, 32, 60, 116])
+def test_a_tile_at_the_rim_of_a_scene_that_goes_round_sees_the_far_end(tile):
+    """What the blur mixes into its kept pixels is there, and in its place."""
+    P1, P2 = blurs("periodic", phase=3.0)
+    plan = make_plan(P1, P2, tile, periodic=True)
+    assert Plan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
+    scene = np.random.default_rng(0).random(116)
+    hsi = P1 @ scene
+    for span in plan.rows:
+        piece = piece_of(None, None, Degradation(P1, P2, np.ones((1, 3))), span, plan.cols[0], periodic=True)
+        np.testing.assert_array_equal(span.fine[span.inside], np.arange(*span.kept))
+        here = piece.degradation.P1 @ scene[span.fine]
+        needed = [a for a in range(29) if span.kept[0] <= 4 * a < span.kept[1]]
+        at = [int(np.flatnonzero(span.seen == a)[0]) for a in needed]
+        np.testing.assert_allclose(here[at], hsi[needed], rtol=1e-13)
+
+
 def test_tiles_of_a_blur_as_wide_as_the_scene_read_all_of_it():
     dense = sparse.csr_array(np.full((10, 40), 1 / 40))
     plan = make_plan(dense, dense, 16)
     assert [span.core for span in plan.rows] == [(0, 12), (12, 24), (24, 40)]
-    assert all(span.runs == ((0, 40),) and span.coarse == (0, 10) for span in plan.rows)
+    assert all(span.runs == ((0, 40),) and span.coarse == ((0, 10),) for span in plan.rows)
 
 
 @pytest.mark.parametrize("tile", [0, 7, 2.5, "a"])

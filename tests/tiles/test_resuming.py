@@ -1,5 +1,6 @@
 """Whatever ends a run, it goes on: with the same bytes, and with nothing done twice but what was in flight."""
 
+import json
 import os
 import signal
 import subprocess
@@ -144,6 +145,26 @@ def test_another_image_option_or_version_is_named(finished, monkeypatch):
         resumed(finished, tile=48)
     monkeypatch.setattr(run.machine, "own_version", lambda: "9.9")
     with pytest.raises(ValueError, match="was begun with another version"):
+        resumed(finished)
+
+
+def test_blocks_of_the_first_pass_are_those_that_the_run_was_begun_with(finished):
+    """Sums over other blocks are rounded otherwise: on little memory the rest of a run would have other bytes."""
+    assert json.loads((finished / "plan.json").read_text())["block"] == 512
+    (finished / "block.json").write_text("128")
+    (finished / "plan.json").unlink()
+    with resumed(finished) as fused:
+        assert fused.plan.block == 128
+        assert fused.provenance["plan"]["block"] == 128
+    (finished / "block.json").write_text("256")
+    with pytest.raises(ValueError, match="its plan is not one of these images; remove the folder"):
+        resumed(finished)
+    (finished / "block.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"block.json: is damaged .*; remove the folder to begin anew"):
+        resumed(finished)
+    state = json.loads((finished / "state.json").read_text())
+    (finished / "state.json").write_text(json.dumps(state | {"format": 3}))
+    with pytest.raises(ValueError, match=r"was begun with another format \(3, now 4\); give the same, or remove"):
         resumed(finished)
 
 
