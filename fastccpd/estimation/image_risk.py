@@ -33,7 +33,7 @@ from ..solver.pcg import steihaug
 from ..solver.terms import Term
 
 # Of the variance to first order: in a risk, and as it was measured.
-_CAUTIOUS, _MEASURED = 2.5, 1.5
+CAUTIOUS, _MEASURED = 2.5, 1.5
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ImageRisk:
     @property
     def total(self) -> float:
         """The risk that ranks are compared by."""
-        return _CAUTIOUS * self.variance + sum(self.bias)
+        return CAUTIOUS * self.variance + sum(self.bias)
 
     @property
     def error(self) -> float:
