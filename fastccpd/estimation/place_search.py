@@ -9,6 +9,8 @@ the HSI's leading signals at the pixels that are compared, the one is taken that
 which needs no response. It is a start and no estimate: the fit from there must be better than that from no shift.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..model.types import Array, Mask
@@ -75,6 +77,14 @@ def whole_shift(
     if left_over[n, m] > (1.0 - _WORTH) * left_over[far_down * ratio, far_right * ratio]:
         return None
     return down, right
+
+
+def around_middle(shape: Sequence[int]) -> tuple[slice, slice]:
+    """The HSI's rows and columns in which all lies that is compared, however far it is shifted and blurred."""
+    sides = [min(size, _SIDE + 4 * FURTHEST) for size in shape]
+    starts = [(size - side) // 2 for size, side in zip(shape, sides, strict=True)]
+    rows, columns = (slice(start, start + side) for start, side in zip(starts, sides, strict=True))
+    return rows, columns
 
 
 def _middle(size):
