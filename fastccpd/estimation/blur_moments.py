@@ -94,10 +94,22 @@ class BlurEvidence:
         self.msi_bands = _with_data(msi_valid, msi.shape[2])
         self.hsi, self._hsi_valid = hsi, hsi_valid
         self.msi, self._msi_valid = np.ascontiguousarray(msi, dtype=np.float64), msi_valid
-        found = (of_many_bands(hsi, hsi_valid), of_few_bands(msi, msi_valid)) if noise is None else noise
+        found = self._noise() if noise is None else noise
         self.sigma_hsi, self.sigma_msi = (np.asarray(sigma, dtype=np.float64) for sigma in found)
         self.left_out: Mask = np.zeros(hsi.shape[:2], bool)
         self.choose(self.centred(0.5))
+
+    def _noise(self):
+        """σ of both images, by rows in the middle where those have enough pixels of which half or more have data."""
+        rows, columns = self.hsi.shape[:2]
+        count = min(rows, -(-_ENOUGH // columns))
+        first = (rows - count) // 2
+        coarse, fine = (slice(first * scale, (first + count) * scale) for scale in (1, self.ratio))
+        masks = (self._hsi_valid, coarse), (self._msi_valid, fine)
+        parts = [None if valid is None else valid[part] for valid, part in masks]
+        if any(part is not None and part.mean() < 0.5 for part in parts):
+            return of_many_bands(self.hsi, self._hsi_valid), of_few_bands(self.msi, self._msi_valid)
+        return of_many_bands(self.hsi[coarse], parts[0]), of_few_bands(self.msi[fine], parts[1])
 
     def leave_out_patch(self) -> None:
         """Compare no longer where no response makes of the HSI what the MSI shows, such as under a cloud."""
