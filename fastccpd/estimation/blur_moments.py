@@ -61,7 +61,7 @@ class BlurMoments(Sums):
 
 
 # More pixels of the HSI than this say nothing new of a few numbers: of larger images every second row is looked at, …
-# On the way to them fewer do.
+# On the way to them, and to the noise, fewer do.
 _ENOUGH, ROUGHLY = 20_000, 6_000
 
 
@@ -102,7 +102,7 @@ class BlurEvidence:
     def _noise(self):
         """σ of both images, by rows in the middle where those have enough pixels of which half or more have data."""
         rows, columns = self.hsi.shape[:2]
-        count = min(rows, -(-_ENOUGH // columns))
+        count = min(rows, -(-ROUGHLY // columns))
         first = (rows - count) // 2
         coarse, fine = (slice(first * scale, (first + count) * scale) for scale in (1, self.ratio))
         masks = (self._hsi_valid, coarse), (self._msi_valid, fine)

@@ -72,7 +72,7 @@ def test_small_errors_are_told_with_a_digit_that_is_not_zero():
 def test_noise_of_wide_images_is_told_by_their_middle_if_that_has_data(monkeypatch):
     hsi, msi = pair()
     whole = BlurEvidence(hsi, msi, RATIO)
-    monkeypatch.setattr("fastccpd.estimation.blur_moments._ENOUGH", 240)
+    monkeypatch.setattr("fastccpd.estimation.blur_moments.ROUGHLY", 240)
     top = [np.where(np.arange(len(image))[:, None, None] < len(image) // 6, 100.0, 1.0) for image in (hsi, msi)]
     middle = BlurEvidence(hsi * top[0], msi * top[1], RATIO)
     np.testing.assert_allclose(middle.sigma_hsi, whole.sigma_hsi, rtol=0.2)
