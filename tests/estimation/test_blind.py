@@ -10,6 +10,7 @@ import fastccpd
 from fastccpd import Degradation, Problem
 from fastccpd.estimation import estimate_blur, estimate_degradation, estimate_noise, estimate_response, verdict_of
 from fastccpd.estimation.blur_moments import BlurEvidence
+from fastccpd.estimation.patches import patch_of
 from fastccpd.imaging import add_noise, degrade, gaussian, landsat, metrics, scenes
 from fastccpd.imaging.moving import Move
 from fastccpd.model.verdict import Grade, Verdict
@@ -186,6 +187,16 @@ def test_a_cloud_in_one_image_has_no_say_in_what_is_estimated(where, known):
     assert 0.1 < found.blur.left_out < 0.6
     assert "of the picture, which is unlike in the two images" in str(found.blur)
     assert verdict_of(Problem(hsi, msi, found.degradation)).cause == "mask"
+
+
+def test_a_cloud_is_a_patch_although_edges_are_unlike_too():
+    """As they are with little noise as long as the blur is not known."""
+    left, cloud = np.ones((30, 28)), np.zeros((30, 28), bool)
+    cloud[10:15, 8:14] = True
+    left[cloud] = left[::6, 3:] = left[2:, 20] = 100.0
+    chosen = np.ones(left.shape, bool)
+    assert patch_of(left.ravel(), chosen, 1.0) is None
+    np.testing.assert_array_equal(patch_of(left.ravel(), chosen, 1.0, edges=True).where, cloud)
 
 
 def test_the_border_of_a_gap_is_not_taken_for_tails_of_the_blur():
