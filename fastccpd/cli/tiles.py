@@ -160,6 +160,7 @@ def _print(options, done):
                 "alignment": {
                     "shift": None if done.shift is None else asdict(done.shift) | {"matters": done.shift.matters},
                     "blur_moved": done.blur.moved,
+                    "result_moved": None if done.move is None else done.move.by,
                 },
                 "blur": done.blur.settings,
                 **options.messages.said(),

@@ -34,9 +34,10 @@ from .misplacement import explained, misplaced
 from .moments import Moments, eigh_signed, moments_of
 from .sums import COMMON, Sums
 
-# With fewer pixels nothing is said. Bands whose estimates differ by no more than so many times what chance makes of
-# them have one σ. So many standard errors are rare. Second moments are rounded by such a part of the largest.
-_FEWEST, _BY_CHANCE, _RARE, _ROUNDING = 30, 2.5, 4.0, 1e-12
+# With fewer pixels nothing is said, nor with so few more than signals. Bands whose estimates differ by no more than so
+# many times what chance makes of them have one σ. So many standard errors are rare. Second moments are rounded by such
+# a part of the largest.
+_FEWEST, _FREE, _BY_CHANCE, _RARE, _ROUNDING = 30, 10, 2.5, 4.0, 1e-12
 
 # Signals that are missed are taken for noise of the HSI. They are such a part of its variance where there are as many
 # signals as dimensions without one.
@@ -192,7 +193,7 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
         Its signals, orthonormal, in units of the noise.
     """
     signals = E.shape[1]
-    if agreement is None or agreement.moments.count - signals < _FEWEST:
+    if agreement is None or agreement.moments.count < _FEWEST or agreement.moments.count < _FREE + signals:
         return ByAgreement()
     n, PM = agreement.moments.count, agreement.PM
     bands, free = len(PM), agreement.moments.count - signals

@@ -14,7 +14,7 @@ from ..model.types import Array, Mask
 from .blurred import DERIVATIVES, OTHER_SHAPES, SEEN, Blurred, Gaussian, complete_pixels, inside
 from .noise import of_few_bands, of_many_bands
 from .patches import patch_of_any_response
-from .place_search import whole_shift
+from .place_search import around_middle, whole_shift
 from .sums import COMMON, Sums
 
 # Directions of the HSI count as signals above so many times the largest that noise would have.
@@ -61,7 +61,8 @@ class BlurMoments(Sums):
 
 
 # More pixels of the HSI than this say nothing new of a few numbers: of larger images every second row is looked at, …
-_ENOUGH = 40_000
+# On the way to them, and to the noise, fewer do.
+_ENOUGH, ROUGHLY = 20_000, 6_000
 
 
 class BlurEvidence:
@@ -93,10 +94,22 @@ class BlurEvidence:
         self.msi_bands = _with_data(msi_valid, msi.shape[2])
         self.hsi, self._hsi_valid = hsi, hsi_valid
         self.msi, self._msi_valid = np.ascontiguousarray(msi, dtype=np.float64), msi_valid
-        found = (of_many_bands(hsi, hsi_valid), of_few_bands(msi, msi_valid)) if noise is None else noise
+        found = self._noise() if noise is None else noise
         self.sigma_hsi, self.sigma_msi = (np.asarray(sigma, dtype=np.float64) for sigma in found)
         self.left_out: Mask = np.zeros(hsi.shape[:2], bool)
         self.choose(self.centred(0.5))
+
+    def _noise(self):
+        """σ of both images, by rows in the middle where those have enough pixels of which half or more have data."""
+        rows, columns = self.hsi.shape[:2]
+        count = min(rows, -(-ROUGHLY // columns))
+        first = (rows - count) // 2
+        coarse, fine = (slice(first * scale, (first + count) * scale) for scale in (1, self.ratio))
+        masks = (self._hsi_valid, coarse), (self._msi_valid, fine)
+        parts = [None if valid is None else valid[part] for valid, part in masks]
+        if any(part is not None and part.mean() < 0.5 for part in parts):
+            return of_many_bands(self.hsi, self._hsi_valid), of_few_bands(self.msi, self._msi_valid)
+        return of_many_bands(self.hsi[coarse], parts[0]), of_few_bands(self.msi[fine], parts[1])
 
     def leave_out_patch(self) -> None:
         """Compare no longer where no response makes of the HSI what the MSI shows, such as under a cloud."""
@@ -129,25 +142,28 @@ class BlurEvidence:
 
     def whole_shift(self) -> tuple[int, int] | None:
         """The whole shift, in MSI pixels, from which to look for the right one; None where none stands out."""
-        hsi = np.where(self.hsi_bands, self.hsi / self.sigma_hsi, 0.0) if self.hsi_bands.any() else self.hsi
-        complete = ~self.left_out if self.left_out.any() else None
+        coarse = around_middle(self.hsi.shape[:2])
+        fine = tuple(slice(part.start * self.ratio, part.stop * self.ratio) for part in coarse)
+        hsi, left_out = self.hsi[coarse], self.left_out[coarse]
+        hsi = np.where(self.hsi_bands, hsi / self.sigma_hsi, 0.0) if self.hsi_bands.any() else hsi
+        complete = ~left_out if left_out.any() else None
         missing = None
         if self._hsi_valid is not None:
-            complete = ~self.left_out & np.asarray(self._hsi_valid[:, :, self.hsi_bands].all(axis=2))
+            complete = ~left_out & np.asarray(self._hsi_valid[coarse][:, :, self.hsi_bands].all(axis=2))
         if self._msi_valid is not None:
-            missing = ~np.asarray(self._msi_valid[:, :, self.msi_bands].all(axis=2))
-        return whole_shift(hsi, self.msi[:, :, self.msi_bands], self.ratio, complete, missing)
+            missing = ~np.asarray(self._msi_valid[fine][:, :, self.msi_bands].all(axis=2))
+        return whole_shift(hsi, self.msi[fine][:, :, self.msi_bands], self.ratio, complete, missing)
 
     def centred(self, width: float) -> Gaussian:
         """A Gaussian of `width` HSI pixels about the middle of the blocks of fine pixels."""
         middle = (self.ratio - 1) / 2
         return Gaussian((width * self.ratio, width * self.ratio), (middle, middle))
 
-    def choose(self, gaussian: Gaussian) -> None:
-        """Compare at the pixels that this Gaussian sees wholly."""
+    def choose(self, gaussian: Gaussian, most: int = _ENOUGH) -> None:
+        """Compare at the pixels that this Gaussian sees wholly, of every so many rows where they are too many."""
         coarse, fine, d = self.hsi.shape, self.msi.shape, self.ratio
         rows, columns = (inside(fine[n], d, coarse[n], gaussian.sigma[n], gaussian.phase[n]) for n in (0, 1))
-        self.places = rows[:: -(-len(rows) * len(columns) // _ENOUGH)], columns
+        self.places = rows[:: -(-len(rows) * len(columns) // most)], columns
         self.chosen = complete_pixels(self._hsi_valid, self._msi_valid, d, self.places, gaussian)
         self.chosen &= ~self.left_out[np.ix_(*self.places)]
         pixels = np.asarray(self.hsi[np.ix_(*self.places)][self.chosen], dtype=np.float64)

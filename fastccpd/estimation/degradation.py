@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..kernels.maps import along
 from ..model.checks import as_operator
 from ..model.degradation import Degradation
 from ..model.types import Matrix
 from .blur import BlurEstimate, blur_of, evidence_of, known_blur
 from .blurred import SEEN, Blurred, Gaussian
-from .map_data import Blur
+from .map_data import compressed_rows
 from .response import ResponseEstimate, estimate_response, response_of
 
 
@@ -157,13 +158,14 @@ _CLEARLY = 0.7
 def _boundary(evidence, blur, PM):
     """What lies outside the picture, by the outermost pixels of the HSI: its mirror image, or the picture again."""
     hsi, msi, has = evidence.hsi, evidence.msi, evidence.msi_bands
-    shown = np.asarray(hsi, dtype=np.float64) @ PM.T.toarray()
-    border = np.ones(hsi.shape[:2], bool)
-    border[1:-1, 1:-1] = False
+    ends, response = [0, -1], PM.T.toarray()
+    shown = [part.reshape(-1, hsi.shape[2]) @ response for part in (hsi[ends], hsi[1:-1, ends])]
     costs = []
     for kind in ("reflect", "periodic"):
         P1, P2 = blur.operators(msi.shape[:2], hsi.shape[:2], kind)
-        seen = Blur(Degradation(P1, P2, PM)).coarse(msi)
-        left = (seen - shown)[border][:, has]
+        rows = along(compressed_rows(P2), along(compressed_rows(P1[ends]), msi, axis=0), axis=1)
+        columns = along(compressed_rows(P1[1:-1]), along(compressed_rows(P2[ends]), msi, axis=1), axis=0)
+        seen = [part.reshape(-1, msi.shape[2]) for part in (rows, columns)]
+        left = (np.concatenate(seen) - np.concatenate(shown))[:, has]
         costs.append(float(np.sum((left - np.median(left, axis=0)) ** 2)))
     return "periodic" if costs[1] < _CLEARLY * costs[0] else "reflect"

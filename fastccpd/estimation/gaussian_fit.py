@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.types import Array
-from .blur_moments import BlurEvidence, BlurMoments
+from .blur_moments import ROUGHLY, BlurEvidence, BlurMoments
 from .blurred import Gaussian
 from .place_search import FURTHEST
 
@@ -308,9 +308,11 @@ def fit_gaussian(evidence: BlurEvidence, response: Array | None, gains: bool, kn
     """
     fitter = _fitter(evidence, response, gains, known)
     shift = evidence.whole_shift() if np.isnan(known[2:]).any() else None
+    if len(evidence.pixels) > ROUGHLY:
+        evidence.choose(evidence.centred(0.5), ROUGHLY)
     parameters, converged = fitter.begin(shift), True
     if shift is not None:
-        evidence.choose(Gaussian.of(parameters))
+        evidence.choose(Gaussian.of(parameters), ROUGHLY)
     if np.isnan(known).any():
         parameters, _ = fitter.descend(parameters, 6)
     # What the blur reaches is known now.

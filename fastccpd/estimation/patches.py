@@ -64,7 +64,7 @@ def differences(problem: Problem, chosen: Mask, unit: Array) -> Array:
     return left / len(unit)
 
 
-def patch_of(left: Array, chosen: Mask, noise: float) -> Patch | None:
+def patch_of(left: Array, chosen: Mask, noise: float, *, edges: bool = False) -> Patch | None:
     """The patch that is unlike the rest, if there is one.
 
     Parameters
@@ -75,6 +75,8 @@ def patch_of(left: Array, chosen: Mask, noise: float) -> Patch | None:
         Of n pixels.
     noise : float
         The mean square that noise alone has.
+    edges : bool
+        Whether edges may be unlike too, because the blur is not known yet: then only whole squares of 3×3 pixels count.
     """
     unlike = left > _UNLIKE * max(float(np.median(left)), noise)
     if not 0.0 < unlike.mean() < _MOST:
@@ -82,7 +84,10 @@ def patch_of(left: Array, chosen: Mask, noise: float) -> Patch | None:
     where = np.zeros(chosen.shape, bool)
     where[chosen] = unlike
     if not _is_patch(where):
-        return None
+        where = _without_edges(where) if edges else np.zeros_like(where)
+        if not where.any():
+            return None
+        unlike = where[chosen]
     return Patch(where, float(unlike.mean()), float(np.mean(left)), float(np.mean(left[~unlike])))
 
 
@@ -106,7 +111,7 @@ def patch_of_any_response(signals: Array, brightness: Array, seen: Array, chosen
     bright = brightness[:, None] / max(float(np.sqrt(np.mean(brightness**2))), np.finfo(float).tiny)
     left = _left_by_most(signals, seen / unit), _left_by_most(seen / unit, bright)
     least = float(np.mean(noise / unit**2)), np.finfo(float).tiny
-    found = [patch_of(each, chosen, floor) for each, floor in zip(left, least)]
+    found = [patch_of(each, chosen, floor, edges=True) for each, floor in zip(left, least)]
     found = [patch for patch in found if patch is not None and _is_plain(patch)]
     return min(found, key=lambda patch: patch.rest / patch.before, default=None)
 
@@ -127,6 +132,13 @@ def _left_by_most(design, wanted):
 
 def _is_plain(patch):
     return patch.part >= _LEAST and patch.before > max(_WORTH * patch.rest, _PLAIN)
+
+
+def _without_edges(where):
+    """The whole squares of 3×3 pixels in it: lines and single pixels go."""
+    from scipy.ndimage import binary_opening
+
+    return np.asarray(binary_opening(where, np.ones((3, 3))), dtype=bool)
 
 
 def _is_patch(where):

@@ -9,6 +9,8 @@ the HSI's leading signals at the pixels that are compared, the one is taken that
 which needs no response. It is a start and no estimate: the fit from there must be better than that from no shift.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..model.types import Array, Mask
@@ -62,19 +64,29 @@ def whole_shift(
     fine = fine - fine.mean(axis=0)
     leading = np.linalg.eigh(fine.T @ fine)[1][:, -_COMBINATIONS:]
     pictures = [gaussian_filter((msi @ weights), _WIDTH * ratio) for weights in leading.T]
-    left_over = np.zeros((2 * far_down * ratio + 1, 2 * far_right * ratio + 1))
-    for n, down in enumerate(range(-far_down * ratio, far_down * ratio + 1)):
-        for m, right in enumerate(range(-far_right * ratio, far_right * ratio + 1)):
-            places = np.ix_(_at(top, rows, ratio, down), _at(left, columns, ratio, right))
-            for picture in pictures:
-                x = picture[places][chosen]
-                x = x - x.mean()
-                left_over[n, m] += 1.0 - np.sum((Q.T @ x) ** 2) / max(float(x @ x), np.finfo(float).tiny)
+    places = slice(None) if chosen.all() else np.flatnonzero(chosen)
+    downs, rights = (range(-far * ratio, far * ratio + 1) for far in (far_down, far_right))
+    left_over = np.zeros((len(downs), len(rights)))
+    for n, down in enumerate(downs):
+        for picture in pictures:
+            there = picture[_at(top, rows, ratio, down)]
+            X = np.stack([there[:, _at(left, columns, ratio, right)].ravel()[places] for right in rights])
+            X -= X.mean(axis=1, keepdims=True)
+            sizes = np.maximum(np.einsum("sn,sn->s", X, X), np.finfo(float).tiny)
+            left_over[n] += 1.0 - np.square(X @ Q).sum(axis=1) / sizes
     n, m = np.unravel_index(np.argmin(left_over), left_over.shape)
     down, right = int(n) - far_down * ratio, int(m) - far_right * ratio
     if left_over[n, m] > (1.0 - _WORTH) * left_over[far_down * ratio, far_right * ratio]:
         return None
     return down, right
+
+
+def around_middle(shape: Sequence[int]) -> tuple[slice, slice]:
+    """The HSI's rows and columns in which all lies that is compared, however far it is shifted and blurred."""
+    sides = [min(size, _SIDE + 4 * FURTHEST) for size in shape]
+    starts = [(size - side) // 2 for size, side in zip(shape, sides, strict=True)]
+    rows, columns = (slice(start, start + side) for start, side in zip(starts, sides, strict=True))
+    return rows, columns
 
 
 def _middle(size):
@@ -88,4 +100,5 @@ def _middle(size):
 
 def _at(first, count, ratio, by=0):
     """The fine pixels nearest to the middles of coarse ones."""
-    return ratio * np.arange(first, first + count) + (ratio - 1) // 2 + by
+    start = ratio * first + (ratio - 1) // 2 + by
+    return slice(start, start + ratio * count, ratio)

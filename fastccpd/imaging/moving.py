@@ -98,9 +98,13 @@ class Move:
         return found
 
 
+# A pixel that has less than this part in a moved one, by its distance, does not count.
+_LITTLE = 0.05
+
+
 def _neighbours(by):
-    """How far the pixels lie that a moved one is between; one where it is a whole number of pixels."""
-    return sorted({int(np.floor(by)), int(np.ceil(by))})
+    """How far the pixels lie that a moved one is between; one where it is nearly a whole number of pixels."""
+    return sorted({int(np.floor(by + _LITTLE)), int(np.ceil(by - _LITTLE))})
 
 
 def _within(part, start):

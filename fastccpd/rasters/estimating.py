@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..estimation import estimate_blur, estimate_degradation
-from ..estimation.shift import Shift, better_phase, directions, phase_of, shift_by_images
+from ..estimation.shift import SAME, Shift, better_phase, directions, phase_of, shift_by_images
 from ..imaging.moving import Move
 from ..methods import Method
 from ..model.checks import as_choice, as_operator
@@ -143,7 +143,7 @@ def move_to(place: str, blur: operators.Blur, grids: Grids, shape: Sequence[int]
     by = blur.moved or (0.0, 0.0)
     if blur.settings["psf"] == AUTO:
         by = tuple(np.subtract(blur.settings["shift"], grids.offset or (0.0, 0.0)).tolist())
-    if not any(by):
+    if max(map(abs, by)) <= SAME:
         return None
     remarks.note(f"the result is moved to the HSI's place, {directions(-by[0], -by[1])} of the MSI's")
     return Move(shape, by)

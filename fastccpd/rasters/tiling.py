@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import formats, machine, methods
 from ..estimation import Shift
+from ..imaging.moving import Move
 from ..model import types
 from ..model.degradation import Degradation
 from ..tiles import FusedTiles, Preview, TileProgress, fuse_tiles, memory_limit, preview_of
@@ -53,6 +54,8 @@ class TiledFiles:
         As of `FusedFiles`, measured in one window.
     preview : Preview or None
         The scene made small, where that was asked for.
+    move : fastccpd.imaging.moving.Move or None
+        As of `FusedFiles`.
     """
 
     fused: FusedTiles
@@ -66,6 +69,7 @@ class TiledFiles:
     sources: dict[str, dict[str, Any]]
     shift: Shift | None = None
     preview: Preview | None = None
+    move: Move | None = None
 
 
 def folder_of(output: types.Path) -> Path:
@@ -199,7 +203,7 @@ def fuse_files_in_tiles(
             written["uncertainty"] = str(uncertainty)
         fused.temporary = True  # the output is there, and the tiles are of no more use
     said = tuple(remarks.notes), tuple(remarks.warnings)
-    return TiledFiles(fused, pair, degradation, blur, sink.nodata, written, *said, sources, shift, small)
+    return TiledFiles(fused, pair, degradation, blur, sink.nodata, written, *said, sources, shift, small, move)
 
 
 class _Marking:

@@ -194,15 +194,25 @@ def test_operators_and_units_are_estimated_in_tiles_as_in_the_whole(side, tmp_pa
     rasters.write(tmp_path / "hsi.tif", rasters.Raster(hsi, nodata=np.nan))
     rasters.write(tmp_path / "msi.tif", rasters.Raster(np.float32(1e4) * msi + np.float32(500.0)))
     files = [str(tmp_path / name) for name in ("hsi.tif", "msi.tif")]
-    how = "--srf", "landsat", "--psf", "auto", "--match-values", "--place", "hsi", "--method", "tv-maps", "--json"
+    how = "--srf", "landsat", "--psf", "auto", "--match-values", "--method", "tv-maps", "--json"
     assert main(["fuse", *files, "-o", str(tmp_path / "whole.tif"), *how]) in (0, 5)
     capsys.readouterr()
     assert main(["fuse", *files, "-o", str(tmp_path / "tiled.tif"), *how, "--tile", "64", "--workers", "0"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["blur"]["psf"] == "auto"
     assert any("the MSI is brought to the HSI's units" in note for note in told["notes"])
-    assert any("the result is moved to the HSI's place" in note for note in told["notes"])
     assert relative(tmp_path / "whole.tif", tmp_path / "tiled.tif") < (0.01 if side == 768 else 0.03)
+
+
+def test_tiles_are_moved_to_the_place_of_the_hsi_as_the_whole_is(files, tmp_path, capsys):
+    how = "--psf", "gaussian,phase=2.1,boundary=reflect", "--place", "hsi", "--method", "gsa", "--fill-nodata", "--json"
+    by = []
+    for name, tiles in (("whole.tif", ()), ("tiled.tif", ("--tile", 48, "--workers", 0))):
+        assert run(files, tmp_path / name, *how, *tiles) in (0, 5)
+        by.append(json.loads(capsys.readouterr().out)["alignment"]["result_moved"])
+    np.testing.assert_allclose(by, [(-0.6, -0.6)] * 2, atol=0.05)
+    assert relative(tmp_path / "whole.tif", tmp_path / "tiled.tif") < 0.05
+    assert rasters.read(tmp_path / "tiled.tif").missing().sum() == 10 * 12  # of 9 by 11, a row and a column more
 
 
 def test_the_response_alone_is_estimated_in_tiles(files, tmp_path, capsys):

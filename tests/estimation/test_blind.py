@@ -8,7 +8,9 @@ import pytest
 
 import fastccpd
 from fastccpd import Degradation, Problem
-from fastccpd.estimation import estimate_blur, estimate_degradation, estimate_response, verdict_of
+from fastccpd.estimation import estimate_blur, estimate_degradation, estimate_noise, estimate_response, verdict_of
+from fastccpd.estimation.blur_moments import BlurEvidence
+from fastccpd.estimation.patches import patch_of
 from fastccpd.imaging import add_noise, degrade, gaussian, landsat, metrics, scenes
 from fastccpd.imaging.moving import Move
 from fastccpd.model.verdict import Grade, Verdict
@@ -66,6 +68,19 @@ def test_small_errors_are_told_with_a_digit_that_is_not_zero():
     found = replace(estimate_blur(*pair(), RATIO), sigma_errors=(0.0021, 0.021), shift_errors=(0.0, 0.0049))
     assert " ± 0.002 by " in str(found)
     assert re.search(r"± 0\.02 MSI .* ± 0\.00 down and .* ± 0\.005 right", str(found))
+
+
+def test_noise_of_wide_images_is_told_by_their_middle_if_that_has_data(monkeypatch):
+    hsi, msi = pair()
+    whole = BlurEvidence(hsi, msi, RATIO)
+    monkeypatch.setattr("fastccpd.estimation.blur_moments.ROUGHLY", 240)
+    top = [np.where(np.arange(len(image))[:, None, None] < len(image) // 6, 100.0, 1.0) for image in (hsi, msi)]
+    middle = BlurEvidence(hsi * top[0], msi * top[1], RATIO)
+    np.testing.assert_allclose(middle.sigma_hsi, whole.sigma_hsi, rtol=0.2)
+    np.testing.assert_allclose(middle.sigma_msi, whole.sigma_msi, rtol=0.2)
+    valid = np.ones(hsi.shape, bool)
+    valid[6:18] = False
+    np.testing.assert_array_equal(BlurEvidence(hsi, msi, RATIO, valid).sigma_hsi, estimate_noise(hsi, valid=valid))
 
 
 def test_what_is_given_is_kept():
@@ -172,6 +187,16 @@ def test_a_cloud_in_one_image_has_no_say_in_what_is_estimated(where, known):
     assert 0.1 < found.blur.left_out < 0.6
     assert "of the picture, which is unlike in the two images" in str(found.blur)
     assert verdict_of(Problem(hsi, msi, found.degradation)).cause == "mask"
+
+
+def test_a_cloud_is_a_patch_although_edges_are_unlike_too():
+    """As they are with little noise as long as the blur is not known."""
+    left, cloud = np.ones((30, 28)), np.zeros((30, 28), bool)
+    cloud[10:15, 8:14] = True
+    left[cloud] = left[::6, 3:] = left[2:, 20] = 100.0
+    chosen = np.ones(left.shape, bool)
+    assert patch_of(left.ravel(), chosen, 1.0) is None
+    np.testing.assert_array_equal(patch_of(left.ravel(), chosen, 1.0, edges=True).where, cloud)
 
 
 def test_the_border_of_a_gap_is_not_taken_for_tails_of_the_blur():
