@@ -73,13 +73,13 @@ class SceneTimes:
 # EnMAP with Sentinel-2: 1000×1000×224 and 3000×3000×10 in float32, tiles of 512 (docs/scale.md).
 MEASURED = SceneTimes(
     rounds=(
-        Round(36, 0.54, 35e6),
-        Round(144, 0.23, 8.9e6),
-        Round(9, 0.45, 3.8e6),
-        Round(36, 3.85, 48e6),
+        Round(36, 0.58, 35e6),
+        Round(144, 0.11, 8.9e6),
+        Round(9, 0.30, 3.8e6),
+        Round(36, 1.68, 48e6),
     ),
-    between=1.5,
-    joining=240.0,
+    between=0.5,
+    joining=170.0,
     written=30e9,
 )
 
