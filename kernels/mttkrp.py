@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from .arrays import aligned, check_factors, check_out, check_tensor, check_three_outs, deliver, readonly
 from .jit import LEAST_PARALLEL_WORK, kernel
 from .operators import clear
-from .sharing import claim, done, finish, stages_of, take, wait
+from .sharing import claim, done, stages_of, wait
 from .simd import DOT, SCALE, padded, panel
 
 COLUMN_BLOCK = 256
@@ -56,10 +56,9 @@ def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
     by_columns = (SCALE if modes & MODE1 else 0) + (DOT if modes & MODE0 and K > J else 0)
     by_bands = (SCALE if modes & MODE2 else 0) + (DOT if modes & MODE0 and K <= J else 0)
     stages = stages_of(2)
-    for n in prange(blocks):
-        from_back = 2 * n >= blocks
-        block = take(stages[0], blocks, from_back)
-        while block >= 0:
+    for _ in prange(blocks):
+        block = claim(stages[0])
+        while block < blocks:
             clear(part1[block])
             clear(part2[block])
             row_sum = part1[block, J]
@@ -74,8 +73,7 @@ def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
                                 row_sum[r] = 0
                     if by_bands:
                         panel(Y[i, j:stop], True, B[j:stop], by_bands, A[i], part2[block], C, M0[i])
-            finish(stages[0])
-            block = take(stages[0], blocks, from_back)
+            block = done(stages[0])
         wait(stages[0], blocks)
         piece = claim(stages[1])
         while piece < blocks:
