@@ -10,7 +10,7 @@ from numba import prange
 
 from .block_cholesky import solve_group
 from .jit import device, kernel
-from .sharing import claim, done, stages_of, wait
+from .sharing import finish, stages_of, take, wait
 from .vectors import add_scaled, dot_rows, in_order, next_direction
 
 # Numbers of a direction that are turned at a time.
@@ -25,30 +25,32 @@ def turn_preconditioned(alpha, before, groups, L, means, Hd, p, r, y, d, sums):
     p += alpha d, r += alpha Hd, y = M^-1 r, d = <r,y>/before d - y; sums[g] = <r,y> of the rows of group g.
     """
     stages = stages_of(2)
-    for _ in prange(L.shape[0]):
-        turn_pieces(stages, alpha, before, groups, L, means, Hd, p, r, y, d, sums)
+    for n in prange(L.shape[0]):
+        turn_pieces(stages, 2 * n >= L.shape[0], alpha, before, groups, L, means, Hd, p, r, y, d, sums)
 
 
 @device
-def turn_pieces(stages, alpha, before, groups, L, means, Hd, p, r, y, d, sums):
+def turn_pieces(stages, from_back, alpha, before, groups, L, means, Hd, p, r, y, d, sums):
     """What one thread does of `turn_preconditioned`, in two stages; <r, y>."""
     R = p.shape[1]
     flat_d, flat_Hd, flat_p, flat_r, flat_y = d.reshape(-1), Hd.reshape(-1), p.reshape(-1), r.reshape(-1), y.reshape(-1)
     pieces, blocks = (flat_d.shape[0] + PIECE - 1) // PIECE, L.shape[0]
-    group = claim(stages[0])
-    while group < blocks:
+    group = take(stages[0], blocks, from_back)
+    while group >= 0:
         first, stop = groups[group, 0], groups[group, 0] + groups[group, 1]
         if alpha != 0.0:
             add_scaled(alpha, flat_d, flat_p, first * R, stop * R)
             add_scaled(alpha, flat_Hd, flat_r, first * R, stop * R)
         solve_group(groups, L, means, r, y, group)
         sums[group] = dot_rows(r, y, first, stop)
-        group = done(stages[0])
+        finish(stages[0])
+        group = take(stages[0], blocks, from_back)
     wait(stages[0], blocks)
     ry = in_order(sums)
-    piece = claim(stages[1])
-    while piece < pieces:
+    piece = take(stages[1], pieces, from_back)
+    while piece >= 0:
         next_direction(ry / before, flat_y, flat_d, piece * PIECE, min(flat_d.shape[0], (piece + 1) * PIECE))
-        piece = done(stages[1])
+        finish(stages[1])
+        piece = take(stages[1], pieces, from_back)
     wait(stages[1], pieces)
     return ry

@@ -25,7 +25,7 @@ from .gram import gramian, hadamard
 from .jit import device, kernel
 from .jtj import one_mode
 from .operators import add_blocks, blocks_of, clear
-from .sharing import claim, done, stages_of, wait
+from .sharing import claim, done, finish, stages_of, take, wait
 from .simd import ADD, STORE, panel
 from .vectors import dot_rows
 
@@ -167,24 +167,25 @@ def hessian(inputs, z, t, T, X, L, parts, out, sums):
     group of rows.
     """
     stages = stages_of(3)
-    for _ in prange(parts.shape[0] * 3):
-        hessian_pieces(stages, inputs, z, t, T, X, L, parts, out, sums)
+    for n in prange(parts.shape[0] * 3):
+        hessian_pieces(stages, 2 * n >= parts.shape[0] * 3, inputs, z, t, T, X, L, parts, out, sums)
 
 
 @device
-def hessian_pieces(stages, inputs, z, t, T, X, L, parts, out, sums):
+def hessian_pieces(stages, from_back, inputs, z, t, T, X, L, parts, out, sums):
     """What one thread does of `hessian`, in three stages."""
     values, places, bounds, back_values, back_places, back_bounds, rows, weights, U, S, Q, slope, diagonal = inputs
     pieces = 3 * S.shape[0]
-    n = claim(stages[0])
-    while n < pieces:
+    n = take(stages[0], pieces, from_back)
+    while n >= 0:
         here = U[rows[n, 1] : rows[n + 1, 1]]
         tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
         panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
-        n = done(stages[0])
+        finish(stages[0])
+        n = take(stages[0], pieces, from_back)
     wait(stages[0], pieces)
-    n = claim(stages[1])
-    while n < pieces:
+    n = take(stages[1], pieces, from_back)
+    while n >= 0:
         tensor, mode = n // 3, n % 3
         first, second = _other_modes(mode)
         seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))
@@ -195,17 +196,19 @@ def hessian_pieces(stages, inputs, z, t, T, X, L, parts, out, sums):
                  S[tensor, first], X[tensor, 3 + mode], product)  # fmt: skip
         if not identity:
             _apply(back_values, back_places, back_bounds, n, product, parts[tensor, own])
-        n = done(stages[1])
+        finish(stages[1])
+        n = take(stages[1], pieces, from_back)
     wait(stages[1], pieces)
-    group = claim(stages[2])
-    while group < sums.shape[0]:
+    group = take(stages[2], sums.shape[0], from_back)
+    while group >= 0:
         start, stop = group * ROWS_PER_SUM, min(z.shape[0], (group + 1) * ROWS_PER_SUM)
         for i in range(start, stop):
             _sum_parts(weights, parts, i)
             for r in range(z.shape[1]):
                 out[i, r] = slope[i, r] * parts[0, i, r] + diagonal[i, r] * z[i, r]
         sums[group] = dot_rows(z, out, start, stop)
-        group = done(stages[2])
+        finish(stages[2])
+        group = take(stages[2], sums.shape[0], from_back)
 
 
 @device

@@ -48,6 +48,10 @@ _SHORTEST_REST, _LONGEST_REST = 0.01, 1.0
 # FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
 _FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
+# Entrances that nobody uses: kernels are called by Python alone, their helpers by compiled code alone.
+_NO_C_ENTRANCE = {"no_cfunc_wrapper": True}
+_NO_ENTRANCE = _NO_C_ENTRANCE | {"no_cpython_wrapper": True}
+
 # Loops are shared where they say `prange`, and nowhere else: no launch hides in an assignment, and compiling is faster.
 _PARALLEL = {
     "prange": True,
@@ -60,15 +64,15 @@ KERNELS = []
 COMPILED = not numba.config.DISABLE_JIT
 
 # To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
-device: Any = numba.njit(**_FLAGS)
+device: Any = numba.njit(**_FLAGS, **_NO_ENTRANCE)
 intrinsic: Any = extending.intrinsic
 
 # For the few numbers that must be those of the same function in plain Python, to the last bit: no multiply-add. Left
 # unsaid, `fastmath` would be the caller's.
-exact: Any = numba.njit(**(_FLAGS | {"fastmath": False}))
+exact: Any = numba.njit(**(_FLAGS | _NO_ENTRANCE | {"fastmath": False}))
 
 # For helpers within innermost loops, where a call would cost more than what it does.
-inlined: Any = numba.njit(inline="always", **_FLAGS)
+inlined: Any = numba.njit(inline="always", **_FLAGS, **_NO_ENTRANCE)
 
 # The widest vector registers there are: arrays that start on such a boundary are read a third faster.
 ALIGNMENT = 64
@@ -222,7 +226,7 @@ def _compile(function, twin, uses_tiles, *, parallel):
     if not COMPILED:
         return function
     copy = _renamed(function, twin)
-    dispatcher = numba.njit(parallel=parallel, **_FLAGS)(copy)
+    dispatcher = numba.njit(parallel=parallel, **_FLAGS, **_NO_C_ENTRANCE)(copy)
     use_cache(dispatcher, copy, uses_tiles)
     return dispatcher
 

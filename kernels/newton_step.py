@@ -10,7 +10,7 @@ from numba import prange
 from .conjugate import PIECE, turn_pieces
 from .coupled import hessian_pieces
 from .jit import device, exact, kernel
-from .sharing import claim, done, stages_of, wait
+from .sharing import finish, stages_of, take, wait
 from .vectors import add_scaled, in_order, stride, turned_norms
 
 _stride, _turned_norms = exact(stride), exact(turned_norms)
@@ -28,42 +28,44 @@ def newton_step(threads, radius, rtol, inputs, blocks, t, T, X, L, parts, p, r, 
     Before, r is g, p and d are zero; then p is the step, r = g + H p, and found are the products with H, at most as
     many as there is room for, ‖p‖² in the preconditioner's norm, and the decrease of the model.
     """
-    stages = stages_of(_FIRST + _STAGES * sums.shape[0])
-    for _ in prange(threads):
-        _walk(stages, radius, rtol, inputs, blocks, t, T, X, L, parts, p, r, y, d, Hd, sums, squares, found)
+    stages, scratch, vectors = stages_of(_FIRST + _STAGES * sums.shape[0]), (t, T, X, L, parts), (p, r, y, d)
+    for n in prange(threads):
+        _walk(stages, 2 * n >= threads, radius, rtol, inputs, blocks, scratch, vectors, Hd, sums, squares, found)
 
 
 @device
-def _walk(stages, radius, rtol, inputs, blocks, t, T, X, L, parts, p, r, y, d, Hd, sums, squares, found):
+def _walk(stages, from_back, radius, rtol, inputs, blocks, scratch, vectors, Hd, sums, squares, found):
     """What one thread does of `newton_step`."""
+    p, r, _, d = vectors
     most = sums.shape[0]
-    ry = turn_pieces(stages, 0.0, 1.0, *blocks, Hd, p, r, y, d, squares[0])
+    ry = turn_pieces(stages, from_back, 0.0, 1.0, *blocks, Hd, *vectors, squares[0])
     target, dd, pp, pd, predicted = rtol * rtol * ry, ry, 0.0, 0.0, 0.0
     products, ends = 0, False
     while products < most and ry > target and not ends:
         here = stages[_FIRST + _STAGES * products :]
-        hessian_pieces(here, inputs, d, t, T, X, L, parts, Hd, sums[products])
+        hessian_pieces(here, from_back, inputs, d, *scratch, Hd, sums[products])
         wait(here[2], sums.shape[1])
         curvature = in_order(sums[products])
         products += 1
         alpha, ends, pp, predicted = _stride(ry, curvature, pp, pd, dd, predicted, radius)
         if ends or products == most:
-            _advance_pieces(here[3], alpha, Hd, d, p, r)
+            _advance_pieces(here[3], from_back, alpha, Hd, d, p, r)
         else:
             before = ry
-            ry = turn_pieces(here[3:], alpha, before, *blocks, Hd, p, r, y, d, squares[products])
+            ry = turn_pieces(here[3:], from_back, alpha, before, *blocks, Hd, *vectors, squares[products])
             pd, dd = _turned_norms(ry, before, alpha, pd, dd)
     found[0], found[1], found[2] = products, pp, predicted
 
 
 @device
-def _advance_pieces(stage, alpha, Hd, d, p, r):
+def _advance_pieces(stage, from_back, alpha, Hd, d, p, r):
     """p += alpha d, r += alpha H d, unless alpha is zero."""
     flat_d, flat_Hd, flat_p, flat_r = d.reshape(-1), Hd.reshape(-1), p.reshape(-1), r.reshape(-1)
     pieces = (flat_d.shape[0] + PIECE - 1) // PIECE if alpha != 0.0 else 0
-    piece = claim(stage)
-    while piece < pieces:
+    piece = take(stage, pieces, from_back)
+    while piece >= 0:
         first, stop = piece * PIECE, min(flat_d.shape[0], (piece + 1) * PIECE)
         add_scaled(alpha, flat_d, flat_p, first, stop)
         add_scaled(alpha, flat_Hd, flat_r, first, stop)
-        piece = done(stage)
+        finish(stage)
+        piece = take(stage, pieces, from_back)

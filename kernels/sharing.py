@@ -11,9 +11,10 @@ until none is left, and waits until all are done before it goes on to the next s
         wait(stages[0], pieces)
         ...
 
-A later iteration on the same thread finds nothing left to do. The number of threads need not be known: in the serial
-twin the first iteration takes all, and a thread that comes late, or never, keeps nobody waiting, since only pieces that
-somebody has claimed are waited for. So several stages need one launch, and no barrier but its end.
+or takes them from its end of the stage by `take` and counts them by `finish`, so that it meets the same rows again in
+the next one. A later iteration on the same thread finds nothing left to do. The number of threads need not be known: in
+the serial twin the first iteration takes all, and a thread that comes late, or never, keeps nobody waiting, since only
+pieces that somebody has claimed are waited for. So several stages need one launch, and no barrier but its end.
 
 Who takes which piece is chance: a piece owns its rows, or its partial sum, which is added up in the order of pieces. So
 bytes do not depend on it.
@@ -36,11 +37,11 @@ _APART = 8
 
 @device
 def stages_of(count):
-    """Counts of the pieces claimed and done, for so many stages."""
+    """Counts of the pieces claimed, done, taken from the front and from the back, for so many stages."""
     stages = np.empty((count, _APART), np.int64)
     for stage in range(count):
-        stages[stage, 0] = 0
-        stages[stage, 1] = 0
+        for n in range(4):
+            stages[stage, n] = 0
     return stages
 
 
@@ -70,6 +71,21 @@ def _done(context, stage):
     return types.int64(stage), codegen
 
 
+def _counting(n):
+    """Count at place n of a stage: what stood there before."""
+
+    def count(context, stage):
+        def codegen(context, b, signature, args):
+            return b.atomic_rmw("add", _place(context, b, signature, args, n), _ONE, "seq_cst")
+
+        return types.int64(stage), codegen
+
+    return count
+
+
+_finish, _from_front, _from_back = (intrinsic(_counting(n)) for n in (1, 2, 3))
+
+
 @intrinsic
 def _count_done(context, stage):
     def codegen(context, b, signature, args):
@@ -93,9 +109,15 @@ def _wait(stage, pieces):
             _yield()
 
 
-def _plain_claim(stage):
-    stage[0] += 1
-    return stage[0] - 1
+def _plain_counting(n):
+    def count(stage):
+        stage[n] += 1
+        return stage[n] - 1
+
+    return count
+
+
+_plain_claim = _plain_counting(0)
 
 
 def _plain_done(stage):
@@ -109,5 +131,18 @@ def _plain_wait(stage, pieces):
 
 if numba.config.DISABLE_JIT:
     claim, done, wait = _plain_claim, _plain_done, _plain_wait
+    finish, _front, _back = (_plain_counting(n) for n in (1, 2, 3))
 else:
     claim, done, wait = _claim, _done, _wait
+    finish, _front, _back = _finish, _from_front, _from_back
+
+
+@device
+def take(stage, pieces, from_back):
+    """The next piece of a stage, from the one end or from the other; −1 where none is left. `finish` counts it as done.
+
+    Threads that keep to their ends meet the same rows stage after stage, which are then in their own caches.
+    """
+    if claim(stage) >= pieces:
+        return -1
+    return pieces - 1 - _back(stage) if from_back else _front(stage)

@@ -25,11 +25,14 @@ from ..kernels.map_steps import (
     reweight_maps,
     turn_maps,
 )
-from ..kernels.vectors import PIECE, dot_pieces
+from ..kernels.vectors import PIECE, dot_pieces, total_of
 from ..model.types import Array
 
 # The last level of aggregates has no more than so many.
 _FEW = 16
+
+# Pieces of an inner product between which nothing is kept: 4 MB of either stack.
+_PIECES_AT_ONCE = 64
 
 _NOTHING = np.empty(0, np.float32)
 
@@ -67,10 +70,13 @@ class Layout:
 
 
 def inner(one: Array, other: Array) -> float:
-    """<one, other> of two stacks, summed in float64; neither is copied."""
+    """<one, other> of two stacks, summed in float64; of float32 ones some pieces are copied at a time."""
     sums = np.empty(-(-one.size // PIECE))
-    dot_pieces(readonly(one), readonly(other), sums, work=4.0 * one.size, least=LEAST)
-    return sum(sums.tolist())
+    for n in range(0, len(sums), _PIECES_AT_ONCE):
+        part = slice(n * PIECE, (n + _PIECES_AT_ONCE) * PIECE)
+        a, b = (readonly(np.ascontiguousarray(stack[part], np.float64)) for stack in (one, other))
+        dot_pieces(a, b, sums[n : n + _PIECES_AT_ONCE], work=4.0 * a.size, least=LEAST)
+    return total_of(sums.tolist())
 
 
 class MapSystem:

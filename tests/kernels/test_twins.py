@@ -27,6 +27,15 @@ def replay(fresh):
     return run
 
 
+@pytest.fixture
+def launch(monkeypatch):
+    """A record of launches of the test's own, in which they cost nothing."""
+    launch = jit._Launch()
+    launch.seconds = 0.0
+    monkeypatch.setattr(jit, "_launch", launch)
+    return launch
+
+
 def same_bytes(one, other):
     """Of arguments after a call; groups of arrays are inputs only."""
     return all(a.tobytes() == b.tobytes() for a, b in zip(one, other) if isinstance(a, np.ndarray))
@@ -96,7 +105,7 @@ def test_each_kernel_compiles_once_for_each_dtype(launches):
         signatures[kernel.__name__].add(tuple(map(numba.typeof, args)))
     for name, known in signatures.items():
         # Maps of either dtype move along directions in float32, and float64 maps have a residual of their own.
-        most = 3 if name in ("advance_maps", "dot_pieces") else 2
+        most = {"advance_maps": 3, "dot_pieces": 1}.get(name, 2)
         assert 1 <= len(known) <= most, (name, known)
 
 
@@ -111,10 +120,7 @@ def test_kernels_document_their_shapes_and_take_no_liberties_with_nan():
 
 @JIT_ON
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypatch):
-    launch = jit._Launch()
-    launch.seconds = 0.0
-    monkeypatch.setattr(jit, "_launch", launch)
+def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypatch, launch):
     kernel, ran = jit.nearly_nothing, []
     monkeypatch.setattr(kernel, "serial", lambda *args: ran.append("serial"))
     monkeypatch.setattr(kernel, "parallel", lambda *args: ran.append("parallel"))
@@ -138,10 +144,8 @@ def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypa
 
 @JIT_ON
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(monkeypatch):
-    launch = jit._Launch()
-    launch.seconds, launch.resting_until = 0.0, np.inf
-    monkeypatch.setattr(jit, "_launch", launch)
+def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(launch):
+    launch.resting_until = np.inf
     kernel = jit.Kernel.__new__(jit.Kernel)
     kernel.was_launched, kernel.paces = True, {}
     kernel.serial = lambda: None
@@ -156,10 +160,7 @@ def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(mo
 
 @JIT_ON
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_a_launch_that_did_its_work_many_times_over_is_not_late(monkeypatch):
-    launch = jit._Launch()
-    launch.seconds = 0.0
-    monkeypatch.setattr(jit, "_launch", launch)
+def test_a_launch_that_did_its_work_many_times_over_is_not_late(launch):
     kernel = jit.Kernel.__new__(jit.Kernel)
     kernel.was_launched, kernel.paces = True, {}
     kernel.serial, kernel.parallel = (lambda: None), (lambda: time.sleep(0.02))
