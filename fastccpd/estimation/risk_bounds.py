@@ -68,7 +68,9 @@ def risk_bounds(
     if isinstance(rank, str) and fit is not None:
         clean = least(_seen_in_bases(fit.maps, problem.degradation))
         bounds = {rank: CAUTIOUS * freedom[rank] + max(clean[rank] - fit.risk, 0.0) for rank in ranks}
-    if min(shares) < 1.0 or (bounds is not freedom and min(bounds.values()) >= fit.risk):
+        if min(bounds.values()) >= fit.risk:
+            return bounds
+    if min(shares) < 1.0:
         return bounds
     given = least((problem.hsi, problem.msi))
     return {rank: max(bounds[rank], given[rank] - sum(problem.sizes) + 2.0 * freedom[rank]) for rank in ranks}
