@@ -112,7 +112,10 @@ def stream_geotiff(path, raster, cog):
 
             def write(rows, cols, block):
                 window = rasterio.windows.Window.from_slices(rows, cols)
-                image.write(np.ascontiguousarray(np.moveaxis(block, 2, 0)), window=window)
+                try:
+                    image.write(np.ascontiguousarray(np.moveaxis(block, 2, 0)), window=window)
+                except rasterio.errors.RasterioIOError as error:  # which says no more than that it failed
+                    raise OSError("a block could not be written; the disk may be full") from error
 
             _write_tags(image, raster)
             yield write

@@ -249,6 +249,7 @@ def test_on_a_full_disk_what_is_written_in_pieces_is_one_sentence_and_leaves_not
     names = ["o.zarr", "s.tif", "s.tiff", "s.zarr", "s.npy"]
     said = done.stdout.splitlines()
     assert [line.partition(": cannot be written (")[0].rpartition("/")[2] for line in said] == names
+    assert "exception" not in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
