@@ -43,6 +43,9 @@ _LAUNCHES_WORTH = 4
 # caches may be ten times slower. Before, it is taken to be as slow as a kernel can be that only reads and writes.
 _LATE_TIMES, _LATE_SECONDS = 4, 1e-4
 _SLOWEST_FLOPS_PER_SECOND = 2e9
+
+# What is done many times over in one launch stays in the caches; many stages of it may each wait for a core.
+_SLOWEST_OF_MANY_FLOPS_PER_SECOND = 1e10
 _SHORTEST_REST, _LONGEST_REST = 0.01, 1.0
 
 # FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
@@ -127,7 +130,8 @@ class Kernel:
         if rests:
             self.paces[size] = min(self.paces.get(size, np.inf), seconds / work)
         elif self.was_launched:  # the first launch loads the code
-            _launch.judge(seconds, work * self.paces.get(size, 1.0 / _SLOWEST_FLOPS_PER_SECOND))
+            slowest = _SLOWEST_FLOPS_PER_SECOND if times is None else _SLOWEST_OF_MANY_FLOPS_PER_SECOND
+            _launch.judge(seconds, work * self.paces.get(size, 1.0 / slowest))
         else:
             self.was_launched = True
 
