@@ -22,7 +22,7 @@ from fastccpd.cli import main
 from fastccpd.testing import small_case, small_instance
 from fastccpd.testing.running import briefly
 
-METHODS = ("auto", "nn-ccpd-nls", "hysure")
+METHODS = ("auto", "nn-ccpd-nls", "hysure", "nssr")
 MAKERS = ("empty", "zeros", "ones", "full", "array", "ascontiguousarray", "empty_like", "zeros_like", "concatenate")
 
 # Bytes; the MSI of the small scene has a hundred times as many.
