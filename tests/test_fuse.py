@@ -177,7 +177,7 @@ def test_a_given_start_is_checked_copied_and_lifted_off_zero(case):
     result = fuse(hsi, msi, degradation, method="nn-ccpd-nls", rank=3, init=init, max_iter=30)
     assert all((a == b).all() for a, b in zip(init, before))
     better = fuse(hsi, msi, degradation, method="nn-ccpd-nls", rank=3, init=result.factors, max_iter=30)
-    assert better.cost <= result.cost
+    assert better.cost <= result.cost * (1.0 + 1e-6)  # both have settled
     assert better.trace.cost[0] == pytest.approx(result.cost, rel=1e-2)
     assert result.factors.A[0, 0] > 0
     for bad, words in [

@@ -31,10 +31,14 @@ def test_no_piece_outlives_the_block():
         time.sleep(0.1)
         running.discard(n)
 
-    with pytest.raises(KeyboardInterrupt), thread_map() as map_pieces:
-        map_pieces(piece, range(50))
-        begun.wait()
-        raise KeyboardInterrupt
+    def interrupted():
+        with thread_map() as map_pieces:
+            map_pieces(piece, range(50))
+            begun.wait()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert not running
 
 

@@ -64,6 +64,8 @@ def eigh_signed(matrix: Array) -> tuple[Array, Array]:
     Of each vector the last entry that is not small beside the largest one is positive.
     """
     values, vectors = np.linalg.eigh(matrix)
+    if not vectors.size:
+        return values, vectors
     sizes = np.abs(vectors)
     marked = sizes >= 0.1 * sizes.max(axis=-2, keepdims=True)
     last = vectors.shape[-2] - 1 - marked[..., ::-1, :].argmax(axis=-2)

@@ -236,7 +236,8 @@ for suffix in formats.STREAMED:
         print("written")
     except OSError as error:
         print(error)
-    shutil.rmtree("tiles")
+    while os.path.exists("tiles"):  # zarr's threads may still be about another chunk
+        shutil.rmtree("tiles", ignore_errors=True)
 """
 
 
