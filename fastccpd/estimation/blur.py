@@ -108,7 +108,7 @@ class BlurEstimate:
         (rows, columns, bands) array
         """
         cube = as_cube(image, "image")
-        move = Move(cube.shape, np.subtract(self.shift, place))
+        move = Move(cube.shape, [found - known for found, known in zip(self.shift, place, strict=True)])
         return move.image(lambda rows, columns: cube[rows, columns], slice(0, len(cube)), slice(0, cube.shape[1]))
 
     def __str__(self):

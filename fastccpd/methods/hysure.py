@@ -211,7 +211,7 @@ class _ADMM:
             change *= self.inverse
             self.fourier_X[n] *= self.remain
             self.fourier_X[n] += change
-            X[n] = fft.irfft2(self.fourier_X[n], s=(I, J))
+            X[n] = np.asarray(fft.irfft2(self.fourier_X[n], s=(I, J)))
             seen[n] = (self.P2 @ (self.P1 @ X[n]).T).T
             pulse()
         self.X, self.seen = X, seen

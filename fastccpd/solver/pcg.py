@@ -56,10 +56,11 @@ def steihaug(
     `walk` stands for H and M in their place, if there is one; `pulse` is called before each product with H.
     """
     walk = PlainWalk(hessp, precondition) if walk is None else walk
-    if hasattr(walk, "whole"):
+    whole = getattr(walk, "whole", None)
+    if whole is not None:
         if pulse is not None:
             pulse()
-        step = walk.whole(g, radius, max_iter, rtol)
+        step = whole(g, radius, max_iter, rtol)
         if step is not None:
             return Step(*step)
     ry = walk.begin(g)

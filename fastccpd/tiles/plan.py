@@ -128,13 +128,20 @@ class Plan:
         """The plan that `as_json` gave."""
 
         def span(entry):
-            runs = {name: tuple(map(_pair, entry[name])) for name in ("runs", "coarse")}
-            return Span(**runs, **{name: _pair(entry[name]) for name in ("core", "kept")})
+            runs, coarse = (tuple(map(_pair, entry[name])) for name in ("runs", "coarse"))
+            return Span(runs=runs, coarse=coarse, core=_pair(entry["core"]), kept=_pair(entry["kept"]))
 
-        pairs = {name: _pair(value[name]) for name in ("shape", "coarse_shape", "overlap")}
         rows, cols = (tuple(map(span, value[name])) for name in ("rows", "cols"))
-        numbers = {name: int(value[name]) for name in ("tile", "block")}
-        return Plan(periodic=bool(value["periodic"]), **numbers, **pairs, rows=rows, cols=cols)
+        return Plan(
+            shape=_pair(value["shape"]),
+            coarse_shape=_pair(value["coarse_shape"]),
+            tile=int(value["tile"]),
+            overlap=_pair(value["overlap"]),
+            periodic=bool(value["periodic"]),
+            rows=rows,
+            cols=cols,
+            block=int(value["block"]),
+        )
 
 
 def as_tile(tile: Any) -> int:
@@ -173,7 +180,7 @@ def make_plan(
     tile = as_tile(tile)
     spans, overlaps = zip(*(_spans(P, tile, periodic) for P in (P1, P2)), strict=True)
     shapes = (P1.shape[1], P2.shape[1]), (P1.shape[0], P2.shape[0])
-    return Plan(*shapes, tile, (overlaps[0], overlaps[1]), periodic, *spans, block)
+    return Plan(*shapes, tile, (overlaps[0], overlaps[1]), periodic, spans[0], spans[1], block)
 
 
 def weights(spans: Sequence[Span], index: int) -> Array:

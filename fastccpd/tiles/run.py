@@ -145,15 +145,15 @@ def fuse_tiles(
     tell = progress or (lambda _: None)
     try:
         with ExitStack() as stack:
-            block, first = state.block, workers
+            first = workers
             if client is None:
-                block, fitting = of_first_pass(degradation, max(1, workers), memory, block)
+                block, fitting = of_first_pass(degradation, max(1, workers), memory, state.block)
                 first = fitting if workers else 0
             machine.hand_back_freed_memory()
             crew = stack.enter_context(crew_of(first, client))
             if client is not None:
                 each = memory if crew.memory is None else max(crew.memory, PROCESS) + PROCESS
-                block, _ = of_first_pass(degradation, 1, each, block)
+                block, _ = of_first_pass(degradation, 1, each, state.block)
             state.block = block
             judged = _judged(state, sources, degradation, crew, dtype, block, tell)
             shared = None
