@@ -43,6 +43,13 @@ def thread_map():
             wait(left)
 
 
+def over_blocks(function, length, pulse=lambda: None, size=16):
+    """Call `function(block)` for the slices of `size` that make up `length`, over threads, and `pulse()` after each."""
+    with thread_map() as each:
+        for _ in each(function, [slice(at, at + size) for at in range(0, length, size)]):
+            pulse()
+
+
 def _results(futures):
     """The results of futures, last to first; none is held longer than it takes to hand it over."""
     while futures:

@@ -10,7 +10,7 @@ four thin products a map, for any separable operator, boundary and size. The rel
 Maps come as a stack (n, I, J) or as a cube (I, J, K), bands last, whichever the caller has: neither is transposed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 from scipy import linalg
@@ -18,9 +18,7 @@ from scipy import linalg
 from ..estimation.map_data import compressed_rows
 from ..kernels.maps import along
 from ..model.types import Array
-
-# A cube is put together so many rows at a time: enough for a fast product, and no second cube.
-_ROWS = 16
+from ..threads import over_blocks
 
 
 class SeparableBlur:
@@ -95,16 +93,18 @@ class SeparableBlur:
         inside *= powers / (powers + mu)
         np.matmul(self._V2, inside, out=half)
         out = np.empty(B.shape) if out is None else out
-        for start in range(0, I, _ROWS):
-            rows = slice(start, start + _ROWS)
+
+        def put(rows):
             seen = self._V1[rows] @ half.reshape(len(half), -1)
             np.subtract(B[rows], seen.reshape(-1, J, K), out=out[rows])
             out[rows] /= mu
+
+        over_blocks(put, I)
         return out
 
-    def ridge_cube(self, Y: Array, mu: float) -> Array:
-        """(P'P + μI)⁻¹ P'Y for bands last, (I_H, J_H, K) to (I, J, K): `solve_cube` of `back_cube`, at coarse cost."""
-        return self.from_modes(self.modes(Y), np.sqrt(self.powers) / (self.powers + mu))
+    def ridge_rows(self, Y: Array, mu: float, pulse=lambda: None) -> Callable[[slice], Array]:
+        """(P'P + μI)⁻¹ P'Y for bands last, Y (I_H, J_H, K), as a function of rows: `solve_cube` of `back_cube`."""
+        return self.rows_from_modes(self.modes(Y), np.sqrt(self.powers) / (self.powers + mu), pulse=pulse)
 
     def modes(self, Y: Array) -> Array:
         """An HSI, bands last, in the left singular vectors of P1 and P2: (I_H, J_H, K) to (n, m, K)."""
@@ -113,19 +113,13 @@ class SeparableBlur:
 
     def from_modes(self, modes: Array, gains: Array) -> Array:
         """The scene with these coefficients, times `gains` (n, m), in the right ones: (n, m, K) to (I, J, K)."""
-        scene = np.empty((len(self._V1), len(self._V2), modes.shape[2]))
-        for rows, part in self.blocks_from_modes(modes, gains):
-            scene[rows] = part
-        return scene
+        return whole(self.rows_from_modes(modes, gains), (len(self._V1), len(self._V2), modes.shape[2]))
 
-    def blocks_from_modes(
-        self, modes: Array, gains: Array, rows: slice | Array = slice(None), cols: slice | Array = slice(None)
-    ) -> Iterator[tuple[slice, Array]]:
-        """`from_modes` of some rows and columns, a few rows at a time: which of them, and their part of the scene."""
-        V1, half = self._V1[rows], self._V2[cols] @ (modes * gains[:, :, None])
-        for start in range(0, len(V1), _ROWS):
-            block = slice(start, start + _ROWS)
-            yield block, (V1[block] @ half.reshape(len(half), -1)).reshape(-1, *half.shape[1:])
+    def rows_from_modes(
+        self, modes: Array, gains: Array, cols: slice | Array = slice(None), pulse=lambda: None
+    ) -> Callable[[slice | Array], Array]:
+        """`from_modes` of some columns, as a function of rows."""
+        return rows_of_product(self._V1, self._V2[cols], modes * gains[:, :, None], pulse)
 
     def pseudo_inverse_cube(self, cube: Array, rtol: float = 1e-10) -> Array:
         """The least-norm Z with P Z = `cube`, P1⁺ and P2⁺ along its axes: (I_H, J_H, K) to (I, J, K).
@@ -138,6 +132,25 @@ class SeparableBlur:
             inverses.append((V[:, kept] / s[kept]) @ U[:, kept].T)
         I_H, J_H, K = cube.shape
         return inverses[1] @ (inverses[0] @ cube.reshape(I_H, -1)).reshape(-1, J_H, K)
+
+
+def rows_of_product(A: Array, B: Array, core: Array, pulse=lambda: None) -> Callable[[slice | Array], Array]:
+    """A C B' of each band of a core (n, m, K), bands last, as a function of rows: those of A, (rows, J, K)."""
+    half = np.empty((len(core), len(B), core.shape[2]))
+    over_blocks(lambda part: np.matmul(B, core[part], out=half[part]), len(core), pulse)
+    flat = half.reshape(len(core), -1)
+    return lambda rows: (A[rows] @ flat).reshape(-1, *half.shape[1:])
+
+
+def whole(rows_of: Callable[[slice], Array], shape: tuple[int, int, int]) -> Array:
+    """A cube of such a function's rows."""
+    cube = np.empty(shape)
+
+    def fill(rows):
+        cube[rows] = rows_of(rows)
+
+    over_blocks(fill, len(cube))
+    return cube
 
 
 def _thin_svd(P):

@@ -36,12 +36,12 @@ from scipy import linalg
 from ..estimation.moments import SceneBands
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.types import Callback
-from ..threads import thread_map
+from ..threads import over_blocks, thread_map
 from ._gaps import filled
 from ._iteration import run_watched
 from ._kmeans import kmeans
 from ._patches import Patches, fewer_clusters
-from ._separable import SeparableBlur
+from ._separable import SeparableBlur, rows_of_product, whole
 from ._spectral import Scaled, as_scale, robust_maximum
 from ._tucker_group import PatchData, first_model
 from .method import Compiled, SharesBands, Solution, memory_of_phases, register
@@ -186,9 +186,8 @@ class _Rounds:
         self.patches = Patches(problem.msi.shape, options.patch, options.step)
         places = self.patches.within(*(_seen_part(P) for P in (problem.degradation.P1, problem.degradation.P2)))
         self.places = places if places.size else np.arange(len(self.patches))
-        self.X = self.step.first_image()
-        self.image = np.maximum(self.X, 0.0)
-        self.left = self.step.residuals(self.image)
+        self.X, self.image = self.step.first_image(), np.empty(self.step.shape)
+        self._show(self.X)
         self.groups = []
 
     def begin(self, pulse):
@@ -216,22 +215,30 @@ class _Rounds:
         return kmeans(self.patches.gather(self.X, places).reshape(len(places), -1), count, self.rng, pulse)
 
     def advance(self, pulse):
-        """A sweep of each group, then Z and X; the image before is overwritten once the sweeps are done."""
+        """A sweep of each group, then Z and X; the image is the one before until the new one is whole."""
         self._sweep(_STEPS, pulse)
-        Z, coverage = self.image, self.patches.coverage(self.places)[:, :, None]
+        Z, coverage = self.X, self.patches.coverage(self.places)[:, :, None]
         outside = coverage[:, :, 0] == 0
-        kept, self.X = np.maximum(self.X[outside], 0.0), np.zeros((0, 0, 0))
+        kept = np.maximum(Z[outside], 0.0)
         Z.fill(0.0)
         for data, model in self.groups:
             data.add_model(model.model_coefficients(), model.W, Z)
-        Z /= np.maximum(coverage, 1)
+            pulse()
+        np.maximum(coverage, 1, out=coverage)
+        over_blocks(lambda rows: np.divide(Z[rows], coverage[rows], out=Z[rows]), len(Z), pulse)
         Z[outside] = kept
-        self.left = ()
-        self.left = self.step.residuals(Z)
-        self.X = self.step(Z, *self.left)
-        if self.options.output == "X":
-            np.maximum(self.X, 0.0, out=Z)
-            self.left = self.step.residuals(Z)
+        left = self.step.residuals(Z, pulse)
+        if self.options.output == "Z":
+            self.X, self.image, self.left = self.image, Z, left
+            self.step(Z, *left, self.X, pulse)
+        else:
+            self.step(Z, *left, self.X, pulse)
+            self._show(self.X)
+
+    def _show(self, X):
+        """The image is X, as far as it is positive."""
+        over_blocks(lambda rows: np.maximum(X[rows], 0.0, out=self.image[rows]), len(X))
+        self.left = self.step.residuals(self.image)
 
     def _sweep(self, steps, pulse):
         """A sweep of each group, over threads."""
@@ -262,31 +269,43 @@ class _ImageStep:
         _, strengths, N_back = linalg.svd(self.PM.toarray(), full_matrices=False)
         self.N, self.squares = N_back.T, strengths**2
 
+    @property
+    def shape(self):
+        """That of the scene."""
+        return *self.msi.shape[:2], self.hsi.shape[2]
+
     def first_image(self):
         """The smoothest image that the HSI allows for."""
-        rows, columns = (_inverse_of_blur(P) for P in (self.blur.P1, self.blur.P2))
-        coarse = self.hsi
-        half = (rows @ coarse.reshape(len(coarse), -1)).reshape(-1, *coarse.shape[1:])
-        return columns @ half
+        inverses = (_inverse_of_blur(P) for P in (self.blur.P1, self.blur.P2))
+        return whole(rows_of_product(*inverses, self.hsi), self.shape)
 
-    def residuals(self, Z):
+    def residuals(self, Z, pulse=lambda: None):
         """What an image leaves of the HSI and of the MSI."""
-        left = self.hsi - self.blur.see_cube(Z), self.msi - Z @ self.PM.toarray().T
+        left, back = (self.hsi - self.blur.see_cube(Z), np.empty(self.msi.shape)), self.PM.toarray().T
+        pulse()
+        over_blocks(lambda rows: np.subtract(self.msi[rows], Z[rows] @ back, out=left[1][rows]), len(Z), pulse)
         for part, valid in zip(left, self.valid, strict=True):
             if valid is not None:
                 part[~valid] = 0.0
         return left
 
-    def __call__(self, Z, hsi, msi):
-        """X for a given Z and what it leaves of the images."""
+    def __call__(self, Z, hsi, msi, out=None, pulse=lambda: None):
+        """X for a given Z and what it leaves of the images; `out` may be Z itself."""
+        out = np.empty(Z.shape) if out is None else out
         inside = hsi @ self.N
         rhs = self.blur.back_cube(inside) + msi @ (self.PM @ self.N)
-        seen = self.blur.solve_cube(rhs, self.squares + self.eta)
-        X = self.blur.ridge_cube(hsi - inside @ self.N.T, self.eta)
-        X += Z
-        for row, components in zip(X, seen, strict=True):
-            row += components @ self.N.T
-        return X
+        pulse()
+        seen = self.blur.solve_cube(rhs, self.squares + self.eta, out=rhs)
+        pulse()
+        beside = self.blur.ridge_rows(hsi - inside @ self.N.T, self.eta, pulse)
+
+        def put(rows):
+            change = beside(rows)
+            change += seen[rows] @ self.N.T
+            np.add(Z[rows], change, out=out[rows])
+
+        over_blocks(put, len(Z), pulse)
+        return out
 
 
 def _in_subspace(problem, scene, rank):

@@ -32,12 +32,11 @@ from numpy.random import Generator
 from numpy.typing import DTypeLike
 from scipy import linalg
 
-from ..blas import one_blas_thread
 from ..kernels.maps import along
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.problem import Mixture, as_part
 from ..model.types import Array, Callback, Part, Shape
-from ..threads import thread_map
+from ..threads import over_blocks, thread_map
 from ._dictionary import learn_dictionary
 from ._iteration import run_watched
 from ._neighbours import nonlocal_weights
@@ -350,9 +349,13 @@ class Scene:
         """The scene, whole or a block of it."""
         image = self.inside.render(rows, cols, bands, dtype)
         rows, cols, bands = map(as_part, (rows, cols, bands))
-        with one_blas_thread():
-            for block, beside in self.blur.blocks_from_modes(self.beside[:, :, bands], self.gain, rows, cols):
-                image[block] += beside
+        beside = self.blur.rows_from_modes(self.beside[:, :, bands], self.gain, cols)
+        places = np.arange(self.shape[0])[rows]
+
+        def add_beside(block):
+            image[block] += beside(places[block])
+
+        over_blocks(add_beside, len(places))
         return image
 
     def bound(self) -> float:

@@ -21,7 +21,7 @@ from fastccpd.methods import NNSTF, get, nnstf
 from fastccpd.methods._kmeans import kmeans
 from fastccpd.methods._patches import Patches
 from fastccpd.methods._tucker_group import PatchData, TuckerGroup, successive_projections
-from fastccpd.methods.nnstf import _ImageStep
+from fastccpd.methods.nnstf import _ImageStep, _Rounds
 from fastccpd.tiles import as_source, make_plan
 from fastccpd.tiles.pieces import piece_of
 
@@ -147,6 +147,51 @@ def test_clusters_are_found_and_equal_points_share_one():
     assert kmeans(np.repeat(np.eye(2), 4, axis=0), 5, rng).max() == 1
     by_rounding = 1.0 + np.finfo(float).eps * np.random.default_rng(0).integers(0, 4, (60, 8))
     assert kmeans(by_rounding, 30, rng).max() < 30  # without a warning
+
+
+def test_clusters_are_those_of_the_definition():
+    points, rng = np.random.default_rng(5).normal(size=(5000, 6)), np.random.default_rng(8)
+    centres = points[[rng.integers(len(points))]]
+    while len(centres) < 12:
+        left = np.square(points[:, None] - centres).sum(axis=2).min(axis=1)
+        centres = np.vstack([centres, points[np.searchsorted(np.cumsum(left / left.sum()), rng.uniform())]])
+    for _ in range(4):
+        expected = np.square(points[:, None] - centres).sum(axis=2).argmin(axis=1)
+        centres = np.stack([points[expected == n].mean(axis=0) for n in range(12)])
+    pulses = []
+    found = kmeans(points, 12, np.random.default_rng(8), lambda: pulses.append(None), max_iter=4)
+    np.testing.assert_array_equal(found, expected)
+    assert len(pulses) == 2 * (11 + 4)  # in each draw and iteration, for each of two blocks
+
+
+@pytest.mark.parametrize("output", ["Z", "X"])
+def test_stopped_at_any_pulse_the_image_is_that_of_the_last_whole_round(output):
+    _, hsi, msi, degradation = small_case((24, 20, 10), bands=3)
+    problem = Problem(hsi, msi, degradation)
+
+    def rounds():
+        return _Rounds(problem, 1.0, NNSTF(output=output, clusters=2), np.random.default_rng(0))
+
+    class Stop(Exception):
+        pass
+
+    whole, costs = rounds(), []
+    whole.begin(lambda: None)
+    whole.advance(lambda: costs.append(whole.cost()))
+    assert whole.cost() != costs[0]
+    for n, cost in enumerate(costs):
+        stopped, left = rounds(), iter(range(n))
+        stopped.begin(lambda: None)
+
+        def pulse(left=left):
+            if next(left, None) is None:
+                raise Stop
+
+        with pytest.raises(Stop):
+            stopped.advance(pulse)
+        assert stopped.cost() == cost
+        misfit = 0.5 * sum(np.sum(part**2) for part in stopped.step.residuals(stopped.image))
+        assert misfit == pytest.approx(cost, rel=1e-12)
 
 
 def test_cost_is_the_misfit_of_the_image():
