@@ -162,7 +162,8 @@ class NNBTDMU(Method):
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape
         hsi, msi, R, L = I_H * J_H * K, I * J * K_M, self.rank, int(np.max(self.map_rank))
-        beginning = 2 * hsi + 2 * msi + 2 * R * I * J + 2 * K * K
+        # The images divided by their scale, then the vertices' copy of the HSI, or the MSI's and the first maps twice.
+        beginning = hsi + msi + max(hsi + 2 * K * K, msi + 2 * R * I * J)
         # The images, the maps, what the weights pull them to, twice; factors with their numerators and denominators.
         kept = hsi + msi + R * (4 * I * J + 3 * I_H * J_H) + 7 * R * L * (I + J) + 3 * BetaFit.block_size(msi_shape)
         return memory_of_phases(8 * beginning, 8 * kept)
