@@ -1,10 +1,12 @@
 """Pages to learn from and to do as they say: their commands and their Python run, in the order in which they stand."""
 
 import re
+import shlex
 
 import pytest
-from pages import DOCS, run_command
+from pages import DOCS
 
+from fastccpd.cli import main
 from fastccpd.imaging import metrics
 
 PAGES = sorted(path for part in ("learn", "howto") for path in (DOCS / part).glob("*.md"))
@@ -22,7 +24,7 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if steps(path)], ids=lambda path: path.stem)
-def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
+def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(metrics, "METRICS", dict(metrics.METRICS))  # what a page adds goes with it
     names = {"__name__": path.stem}
@@ -30,7 +32,13 @@ def test_the_examples_of_a_page_run(path, tmp_path, monkeypatch):
         if language == "python":
             exec(compile(text, path.name, "exec"), names)
         for line in text.splitlines() if language == "sh" else ():
-            done = run_command(line, tmp_path)
-            assert done.returncode == 0, f"{line}\n{done.stderr}"
+            # What stands behind "#" is said of images that disagree.
+            command, _, said = line.partition("  # ")
+            code = main(shlex.split(command)[1:])
+            shown = capsys.readouterr()
+            assert code == (5 if said else 0), f"{line}\n{shown.out}{shown.err}"
+            verdict = shown.out.partition("\n")[0]
+            assert ("the images disagree" in verdict) == bool(said), verdict
+            assert said in verdict, verdict
     if path.stem == "your-files":
         assert {"fused.tif", "fused.html"} <= {file.name for file in tmp_path.iterdir()}
