@@ -151,7 +151,13 @@ _ALL = {
         {"max_iter": (3, 10, 30, 100, 400)},
     ),
     "nn-ccpd-nls:paper": System("NN-C-CPD-NLS, paper's solver", "nn-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}),
-    "nn-ccpd-nls": System("NN-C-CPD-NLS", "nn-ccpd-nls", {"rank": 30}),
+    "nn-ccpd-nls": System(
+        "NN-C-CPD-NLS",
+        "nn-ccpd-nls",
+        {"rank": 30},
+        (*_CPD_RANKS, 120),
+        {"compress": (None, "auto"), "max_iter": (3, 10, 30, 100, 400)},
+    ),
     "nssr": System(
         "NSSR",
         "nssr",
