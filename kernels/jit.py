@@ -26,6 +26,7 @@ from numba.core.ccallback import CFunc
 from .disk_cache import CACHE_DIRECTORY as CACHE_DIRECTORY
 from .disk_cache import before_first_use as before_first_use
 from .disk_cache import use_cache
+from .parts import PartCompiler, WholeCompiler
 
 # Work below this, a tenth of a millisecond, is never shared: beside another spinning pool (BLAS) a launch can cost more
 # than that. Above it, it is shared where a launch, timed once on this machine with its threading layer and wait policy
@@ -67,12 +68,12 @@ KERNELS = []
 COMPILED = not numba.config.DISABLE_JIT
 
 # To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
-device: Any = numba.njit(**_FLAGS, **_NO_ENTRANCE)
+device: Any = numba.njit(**_FLAGS, **_NO_ENTRANCE, pipeline_class=PartCompiler)
 intrinsic: Any = extending.intrinsic
 
 # For the few numbers that must be those of the same function in plain Python, to the last bit: no multiply-add. Left
 # unsaid, `fastmath` would be the caller's.
-exact: Any = numba.njit(**(_FLAGS | _NO_ENTRANCE | {"fastmath": False}))
+exact: Any = numba.njit(**(_FLAGS | _NO_ENTRANCE | {"fastmath": False}), pipeline_class=PartCompiler)
 
 # For helpers within innermost loops, where a call would cost more than what it does.
 inlined: Any = numba.njit(inline="always", **_FLAGS, **_NO_ENTRANCE)
@@ -230,7 +231,7 @@ def _compile(function, twin, uses_tiles, *, parallel):
     if not COMPILED:
         return function
     copy = _renamed(function, twin)
-    dispatcher = numba.njit(parallel=parallel, **_FLAGS, **_NO_C_ENTRANCE)(copy)
+    dispatcher = numba.njit(parallel=parallel, **_FLAGS, **_NO_C_ENTRANCE, pipeline_class=WholeCompiler)(copy)
     use_cache(dispatcher, copy, uses_tiles)
     return dispatcher
 
@@ -244,7 +245,7 @@ def callback(function, name, signature, uses_tiles=False):
     With `uses_tiles` the tiles of its dtypes are made first, as for a kernel.
     """
     copy = _renamed(function, name)
-    compiled = CFunc(copy, (signature.args, signature.return_type), locals={}, options=_FLAGS)
+    compiled = CFunc(copy, (signature.args, signature.return_type), {}, _FLAGS, pipeline_class=WholeCompiler)
     use_cache(compiled, copy, uses_tiles)
     compiled.compile()
     _callbacks.append(compiled)
