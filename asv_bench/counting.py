@@ -120,8 +120,7 @@ def _parameters(kernel):
 
 
 def _function(kernel):
-    """The Python function; with the JIT off it is the kernel's own."""
-    return getattr(kernel.serial, "py_func", kernel.serial)
+    return kernel.function
 
 
 @contextmanager

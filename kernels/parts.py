@@ -6,8 +6,19 @@ it was translated, and is optimised, and turned into machine code, with the whol
 looks at each function by itself, is left out: the others begin with the same.
 """
 
+from typing import Any
+
+import numba
+from numba import extending
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+
+# FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
+FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+
+# Entrances that nobody uses: kernels are called by Python alone, their helpers by compiled code alone.
+NO_C_ENTRANCE = {"no_cfunc_wrapper": True}
+_NO_ENTRANCE = NO_C_ENTRANCE | {"no_cpython_wrapper": True}
 
 
 class _Whole(JITCodeLibrary):
@@ -57,3 +68,15 @@ class PartCompiler(WholeCompiler):
     """Numba's compiler for their helpers."""
 
     _library = _Part
+
+
+# To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
+device: Any = numba.njit(**FLAGS, **_NO_ENTRANCE, pipeline_class=PartCompiler)
+intrinsic: Any = extending.intrinsic
+
+# For the few numbers that must be those of the same function in plain Python, to the last bit: no multiply-add. Left
+# unsaid, `fastmath` would be the caller's.
+exact: Any = numba.njit(**(FLAGS | _NO_ENTRANCE | {"fastmath": False}), pipeline_class=PartCompiler)
+
+# For helpers within innermost loops, where a call would cost more than what it does.
+inlined: Any = numba.njit(inline="always", **FLAGS, **_NO_ENTRANCE)
