@@ -6,6 +6,7 @@ it was translated, and is optimised, and turned into machine code, with the whol
 looks at each function by itself, is left out: the others begin with the same.
 """
 
+import gc
 from typing import Any
 
 import numba
@@ -61,7 +62,14 @@ class WholeCompiler(Compiler):
         if self.state.library is None:
             self.state.library = self._library(self.state.targetctx.codegen(), func.__qualname__)
             self.state.library.enable_object_caching()
-        return super().compile_extra(func)
+        # What is compiled of is kept until the end: a sixth of the time would go into looking for garbage among it.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            if collects:
+                gc.enable()
 
 
 class PartCompiler(WholeCompiler):

@@ -1,5 +1,6 @@
 """Serial and parallel twins, thread counts and layers: the same bytes, no abort; and the kernel contract."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import time
 import numba
 import numpy as np
 import pytest
-from fastccpd.kernels import jit, simd, team
+from fastccpd.kernels import jit, parts, simd, team
 
 # Dtype and row of the counts that only `newton_step` is given.
 STAGES = f"<i8({team.APART},)"
@@ -218,6 +219,20 @@ def test_a_kernel_says_that_it_uses_tiles_if_and_only_if_it_does():
     by_code = {kernel.__name__ for kernel in jit.KERNELS if reaches_a_tile(kernel.function)}
     assert by_code == {kernel.__name__ for kernel in jit.KERNELS if kernel.uses_tiles}
     assert {"hessian", "mttkrp_add"} < by_code
+
+
+@JIT_ON
+def test_garbage_is_not_collected_while_a_kernel_is_compiled_and_is_afterwards():
+    during = []
+
+    class Watched(parts.WholeCompiler):
+        def define_pipelines(self):
+            during.append(gc.isenabled())
+            return super().define_pipelines()
+
+    assert numba.njit(pipeline_class=Watched)(lambda x: x + 1)(2) == 3
+    assert during == [False]
+    assert gc.isenabled()
 
 
 HAMMER = """
