@@ -36,7 +36,6 @@ class _Part(_Whole):
         pass
 
     def _finalize_final_module(self):
-        self._finalize_dynamic_globals()
         self._finalized = True
 
     def get_pointer_to_function(self, name):
