@@ -150,6 +150,18 @@ def test_after_a_launch_that_came_late_kernels_run_serially_for_a_while(monkeypa
 
 
 @JIT_ON
+def test_what_a_launch_costs_is_timed_again_if_the_first_ones_come_late(monkeypatch, launch):
+    launch.seconds = None
+    monkeypatch.setattr(jit.nearly_nothing, "parallel", lambda counts: time.sleep(0.002))
+    assert not launch.pays(1e15)
+    assert launch.rests()
+    assert not launch.pays(1e15)
+    launch.resting_until = 0.0
+    monkeypatch.setattr(jit.nearly_nothing, "parallel", lambda counts: None)
+    assert launch.pays(1e15)
+
+
+@JIT_ON
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(launch):
     launch.resting_until = np.inf
