@@ -101,7 +101,7 @@ def count(kernel, args, rank):
     """The `Count` of a launch that is over; without flops and bytes for a kernel that is not in the table."""
     work = _KERNELS.get(kernel.__name__)
     if work is None:
-        return Count(CG if _function(kernel).__module__.endswith(".vectors") else kernel.__name__, "", 0.0, 0.0)
+        return Count(CG if kernel.function.__module__.endswith(".vectors") else kernel.__name__, "", 0.0, 0.0)
     named = dict(zip(_parameters(kernel), args))
     named |= dict(zip(_INPUTS, named.get("inputs", ())))
     moved = sum(named[name].nbytes for name in work.arrays.split())
@@ -116,12 +116,8 @@ def count(kernel, args, rank):
 
 @cache
 def _parameters(kernel):
-    return tuple(inspect.signature(_function(kernel)).parameters)
-
-
-def _function(kernel):
-    """The Python function; with the JIT off it is the kernel's own."""
-    return getattr(kernel.serial, "py_func", kernel.serial)
+    names = tuple(inspect.signature(kernel.function).parameters)
+    return names[kernel.shares_work :]  # Python names no team
 
 
 @contextmanager

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .arrays import aligned, as_real, check_out, deliver, readonly
 from .jit import device, kernel, scratch
 from .lanes import LANES, add, fill, fill_as, load, load_as, multiply, multiply_add, negate, reciprocal_root, store
+from .team import part_of
 
 
 def triangle(rows: int) -> int:
@@ -152,7 +152,7 @@ def _factor(L, R):
 
 
 @kernel
-def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, means):
+def factor_scaled_blocks(team, groups, coefficients, Q, slope, diagonal, damping, L, means):
     """Assemble and factor the blocks of a preconditioner.
 
     (groups,3),(n,T),(T,stacks,R',R'),(n,R),(n,R),()->(groups,triangle(R)*LANES),(groups*LANES)
@@ -160,7 +160,7 @@ def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, m
     diagonal, L L' = block / mean + damping I. Of Q the leading R x R entries count.
     """
     R, T = slope.shape[1], Q.shape[0]
-    for group in prange(L.shape[0]):
+    for group in part_of(team, L.shape[0]):
         first, filled, stack = groups[group, 0], groups[group, 1], groups[group, 2]
         shares = np.zeros(T * LANES)
         slopes = np.zeros(R * LANES)
@@ -202,14 +202,14 @@ def factor_scaled_blocks(groups, coefficients, Q, slope, diagonal, damping, L, m
 
 
 @kernel
-def factor_blocks(blocks, L):
+def factor_blocks(team, blocks, L):
     """Cholesky factors of symmetric blocks.
 
     (n,R,R)->(groups,triangle(R)*LANES)
     L L' = block, interleaved; reciprocal pivots on the diagonal.
     """
     rows, R = blocks.shape[0], blocks.shape[1]
-    for group in prange(L.shape[0]):
+    for group in part_of(team, L.shape[0]):
         work = L[group]
         for n in range(LANES):
             i = group * LANES + n
@@ -305,13 +305,13 @@ def solve_group(groups, L, means, rhs, x, group):
 
 
 @kernel
-def solve_blocks(groups, L, means, b, x):
+def solve_blocks(team, groups, L, means, b, x):
     """Solve with every block.
 
     (groups,3),(groups,triangle(R)*LANES),(groups*LANES),(n,R)->(n,R)
     x_i = (means_i L_i L_i')^-1 b_i.
     """
-    for group in prange(L.shape[0]):
+    for group in part_of(team, L.shape[0]):
         solve_group(groups, L, means, b, x, group)
 
 

@@ -29,10 +29,11 @@ from .jtj import nine_blocks
 from .mttkrp import SLAB_FLOPS, blocks_for, mttkrp_add
 from .reconstruct import ROWS_PER_SUM, render, residual_sums
 from .simd import ADD, STORE, VECTOR_BYTES, panel
+from .team import alone
 
 _blocks_for = device(blocks_for)
-_mttkrp_add, _render, _residual_sums = mttkrp_add.serial, render.serial, residual_sums.serial
-_factor_blocks, _solve_blocks, _triangle = factor_blocks.serial, solve_blocks.serial, device(triangle)
+_mttkrp_add, _render, _residual_sums = mttkrp_add.body, render.body, residual_sums.body
+_factor_blocks, _solve_blocks, _triangle = factor_blocks.body, solve_blocks.body, device(triangle)
 
 _OPERATOR_ROWS = 16
 
@@ -86,7 +87,7 @@ def _mttkrp(I, J, K, R, modes, Y, A, B, C, M0, M1, M2):
     for i in range(0, I, slab):
         end = min(I, i + slab)
         sums = M[i:end], M[I : I + J], M[I + J :]
-        _mttkrp_add(tensor[i:end], U[i:end], U[I : I + J], U[I + J :], modes, *sums, part1, part2)
+        _mttkrp_add(alone(), tensor[i:end], U[i:end], U[I : I + J], U[I + J :], modes, *sums, part1, part2)
     if modes & 1:
         carray(M0, (I, R))[:] = M[:I, :R]
     if modes & 2:
@@ -141,7 +142,7 @@ def _reconstruct(I, J, K, R, A, B, C, out):
         return 1
     c = carray(C, (K, R))
     U = _stacked(carray(A, (I, R)), carray(B, (J, R)), c)
-    _render(U[:I], U[I : I + J], _turned(c), carray(out, (I, J, K)))
+    _render(alone(), U[:I], U[I : I + J], _turned(c), carray(out, (I, J, K)))
     return 0
 
 
@@ -151,7 +152,7 @@ def _residual_norm2(I, J, K, R, Y, A, B, C, total):
     c = carray(C, (K, R))
     U = _stacked(carray(A, (I, R)), carray(B, (J, R)), c)
     sums = np.empty(-(-I // ROWS_PER_SUM))
-    _residual_sums(carray(Y, (I, J, K)), U[:I], U[I : I + J], _turned(c), sums)
+    _residual_sums(alone(), carray(Y, (I, J, K)), U[:I], U[I : I + J], _turned(c), sums)
     carray(total, (1,))[0] = sums.sum()
     return 0
 
@@ -179,8 +180,8 @@ def _block_solve(n, R, blocks, rhs, x):
     for group in range(count):
         groups[group, 0] = group * LANES
         groups[group, 1] = min(LANES, n - group * LANES)
-    _factor_blocks(carray(blocks, (n, R, R)), L)
-    _solve_blocks(groups, L, np.ones(count * LANES), carray(rhs, (n, R)), carray(x, (n, R)))
+    _factor_blocks(alone(), carray(blocks, (n, R, R)), L)
+    _solve_blocks(alone(), groups, L, np.ones(count * LANES), carray(rhs, (n, R)), carray(x, (n, R)))
     return 0
 
 

@@ -6,11 +6,10 @@ Rows go group by group, those of the preconditioner (`block_cholesky.py`), throu
 in the cache; <r, y> is summed group by group, in order.
 """
 
-from numba import prange
-
 from .block_cholesky import solve_group
 from .jit import device, kernel
-from .sharing import finish, stages_of, take, wait
+from .sharing import finish, take, wait
+from .team import in_rear
 from .vectors import add_scaled, dot_rows, in_order, next_direction
 
 # Numbers of a direction that are turned at a time.
@@ -18,15 +17,13 @@ PIECE = 2048
 
 
 @kernel
-def turn_preconditioned(alpha, before, groups, L, means, Hd, p, r, y, d, sums):
+def turn_preconditioned(team, alpha, before, groups, L, means, Hd, p, r, y, d, sums):
     """Go on along d, and turn to the next conjugate direction.
 
     (),(),(groups,3),(groups,triangle(R)*LANES),(groups*LANES),(n,R)->(n,R),(n,R),(n,R),(n,R),(groups)
     p += alpha d, r += alpha Hd, y = M^-1 r, d = <r,y>/before d - y; sums[g] = <r,y> of the rows of group g.
     """
-    stages = stages_of(2)
-    for n in prange(L.shape[0]):
-        turn_pieces(stages, 2 * n >= L.shape[0], alpha, before, groups, L, means, Hd, p, r, y, d, sums)
+    turn_pieces(team[2], in_rear(team), alpha, before, groups, L, means, Hd, p, r, y, d, sums)
 
 
 @device

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import prange
 
 from .arrays import readonly
 from .gram import gramian, hadamard
 from .jit import device, kernel
 from .jtj import one_mode
 from .operators import add_blocks, blocks_of, clear
-from .sharing import claim, done, finish, stages_of, take, wait
+from .sharing import claim, done, finish, take, wait
 from .simd import ADD, STORE, panel
+from .team import in_rear
 from .vectors import dot_rows
 
 # Rows whose products with z are summed into one partial sum: fixed, so that the total does not depend on threads.
@@ -73,66 +73,64 @@ def _apply(values, places, bounds, n, X, out):
 
 
 @kernel(uses_tiles=True)
-def see(values, places, bounds, rows, u, U, S, Q):
+def see(team, values, places, bounds, rows, u, U, S, Q):
     """What each tensor sees of the factors, and its Gramians.
 
     operators,(3T+1,2),(n,R)->(m,R),(T,3,R,R),(T,3,R,R)
     U_t = P_t u, S_t[n] = U_tn' U_tn, Q_t[n] = product of the two other S_t.
     """
     pieces = 3 * S.shape[0]
-    stages = stages_of(2)
-    for _ in prange(pieces):
-        n = claim(stages[0])
-        while n < pieces:
-            source = u[rows[n, 0] :]
-            target = U[rows[n, 1] : rows[n + 1, 1]]
-            if _is_identity(bounds, n):
-                for i in range(target.shape[0]):
-                    for r in range(target.shape[1]):
-                        target[i, r] = source[i, r]
-            else:
-                _apply(values, places, bounds, n, source, target)
-            gramian(target, S[n // 3, n % 3])
-            n = done(stages[0])
-        wait(stages[0], pieces)
-        n = claim(stages[1])
-        while n < pieces:
-            first, second = _other_modes(n % 3)
-            hadamard(S[n // 3, first], S[n // 3, second], Q[n // 3, n % 3])
-            n = done(stages[1])
+    stages = team[2]
+    n = claim(stages[0])
+    while n < pieces:
+        source = u[rows[n, 0] :]
+        target = U[rows[n, 1] : rows[n + 1, 1]]
+        if _is_identity(bounds, n):
+            for i in range(target.shape[0]):
+                for r in range(target.shape[1]):
+                    target[i, r] = source[i, r]
+        else:
+            _apply(values, places, bounds, n, source, target)
+        gramian(target, S[n // 3, n % 3])
+        n = done(stages[0])
+    wait(stages[0], pieces)
+    n = claim(stages[1])
+    while n < pieces:
+        first, second = _other_modes(n % 3)
+        hadamard(S[n // 3, first], S[n // 3, second], Q[n // 3, n % 3])
+        n = done(stages[1])
 
 
 @kernel(uses_tiles=True)
-def gradient(values, places, bounds, rows, weights, U, Q, M, scale, G, parts, out):
+def gradient(team, values, places, bounds, rows, weights, U, Q, M, scale, G, parts, out):
     """Gradient by u of Σ ½ w_t ‖Y_t/scale − [[P_t u]]‖²; the operators are P_t'.
 
     operators,(3T+1,2),(T),(m,R),(T,3,R,R),(m,R),()->(n,R); scratch (m,R),(T,n,R)
     out = Σ w_t P_t' (U_t Q_t − M_t / scale).
     """
     pieces, groups = 3 * Q.shape[0], (out.shape[0] + ROWS_PER_SUM - 1) // ROWS_PER_SUM
-    stages = stages_of(2)
-    for _ in prange(pieces):
-        n = claim(stages[0])
-        while n < pieces:
-            tensor, mode = n // 3, n % 3
-            first, stop = rows[n, 1], rows[n + 1, 1]
-            part = parts[tensor, rows[n, 0] : _end_in_u(rows, mode, out)]
-            lifted = part if _is_identity(bounds, n) else G[first:stop]
-            for i in range(stop - first):
-                for r in range(M.shape[1]):
-                    lifted[i, r] = -M[first + i, r] / scale
-            panel(U[first:stop], False, Q[tensor, mode], ADD, Q[0, 0, 0], lifted, U, G[0])
-            if not _is_identity(bounds, n):
-                _apply(values, places, bounds, n, lifted, part)
-            n = done(stages[0])
-        wait(stages[0], pieces)
-        group = claim(stages[1])
-        while group < groups:
-            for i in range(group * ROWS_PER_SUM, min(out.shape[0], (group + 1) * ROWS_PER_SUM)):
-                _sum_parts(weights, parts, i)
-                for r in range(out.shape[1]):
-                    out[i, r] = parts[0, i, r]
-            group = done(stages[1])
+    stages = team[2]
+    n = claim(stages[0])
+    while n < pieces:
+        tensor, mode = n // 3, n % 3
+        first, stop = rows[n, 1], rows[n + 1, 1]
+        part = parts[tensor, rows[n, 0] : _end_in_u(rows, mode, out)]
+        lifted = part if _is_identity(bounds, n) else G[first:stop]
+        for i in range(stop - first):
+            for r in range(M.shape[1]):
+                lifted[i, r] = -M[first + i, r] / scale
+        panel(U[first:stop], False, Q[tensor, mode], ADD, Q[0, 0, 0], lifted, U, G[0])
+        if not _is_identity(bounds, n):
+            _apply(values, places, bounds, n, lifted, part)
+        n = done(stages[0])
+    wait(stages[0], pieces)
+    group = claim(stages[1])
+    while group < groups:
+        for i in range(group * ROWS_PER_SUM, min(out.shape[0], (group + 1) * ROWS_PER_SUM)):
+            _sum_parts(weights, parts, i)
+            for r in range(out.shape[1]):
+                out[i, r] = parts[0, i, r]
+        group = done(stages[1])
 
 
 @device
@@ -158,7 +156,7 @@ def _end_in_u(rows, mode, u):
 
 
 @kernel(uses_tiles=True)
-def hessian(inputs, z, t, T, X, L, parts, out, sums):
+def hessian(team, inputs, z, t, T, X, L, parts, out, sums):
     """Gauss-Newton Hessian plus a diagonal, times z, and what z'Hz is the sum of.
 
     (operators, those back, (3T+1,2),(T),(m,R),(T,3,R,R),(T,3,R,R),(n,R'),(n,R')),(n,R')->(n,R'),(ceil(n/ROWS_PER_SUM))
@@ -166,9 +164,7 @@ def hessian(inputs, z, t, T, X, L, parts, out, sums):
     rank R' padded. out = slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z; sums = z * out, summed for each
     group of rows.
     """
-    stages = stages_of(3)
-    for n in prange(parts.shape[0] * 3):
-        hessian_pieces(stages, 2 * n >= parts.shape[0] * 3, inputs, z, t, T, X, L, parts, out, sums)
+    hessian_pieces(team[2], in_rear(team), inputs, z, t, T, X, L, parts, out, sums)
 
 
 @device

@@ -1,31 +1,38 @@
-"""The one place that knows Numba: flags, cache directory, serial twin, launch lock.
+"""Kernels: compiled on first use, on one thread or on several, as it pays.
 
-``@device`` compiles a helper that kernels call. ``@kernel`` compiles a routine that Python calls, twice from the same
-source: a parallel form, and a serial twin for small work, for one thread, and for the moments when another Python
-thread is inside a parallel region (Numba's `workqueue` layer aborts the process if two threads enter one). Kernels own
-their output rows or write a fixed number of partial sums, so both forms give the same bytes for any thread count.
+``@device`` compiles a helper that kernels call (`parts.py`). ``@kernel`` compiles a routine that Python calls. One
+whose first argument is a `team` shares its work among threads (`team.py`); it runs on one thread for small work, and in
+the moments when another Python thread is inside a parallel region (Numba's `workqueue` layer aborts the process if two
+threads enter one). Kernels own their output rows or write a fixed number of partial sums, so bytes do not depend on how
+many threads there are.
 
-Numba's on-disk cache does not tell twins apart: each gets a code name of its own (`disk_cache.py` has its other traps).
+`disk_cache.py` keeps what was compiled, and knows the traps of Numba's own cache.
 """
 
 import math
 import os
 import threading
 import time
-import types
 from collections.abc import Callable
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
+from types import FunctionType
 from typing import Any
 
 import numba
 import numpy as np
-from numba import extending, prange
+from numba import types
 from numba.core.ccallback import CFunc
 
 from .disk_cache import CACHE_DIRECTORY as CACHE_DIRECTORY
 from .disk_cache import before_first_use as before_first_use
 from .disk_cache import use_cache
+from .parts import FLAGS, NO_C_ENTRANCE, WholeCompiler
+from .parts import device as device
+from .parts import exact as exact
+from .parts import inlined as inlined
+from .parts import intrinsic as intrinsic
+from .team import alone, entrance, launch, part_of
 
 # Work below this, a tenth of a millisecond, is never shared: beside another spinning pool (BLAS) a launch can cost more
 # than that. Above it, it is shared where a launch, timed once on this machine with its threading layer and wait policy
@@ -35,7 +42,7 @@ LEAST_PARALLEL_WORK = 4_000_000
 # In a loop that uses no BLAS at all, such as the solver's, there is no such pool, and this much is worth sharing.
 LEAST_PARALLEL_WORK_WITHOUT_BLAS = 1_000_000
 _SERIAL_FLOPS_PER_SECOND = 5e10
-_LAUNCHES_WORTH = 4
+_LAUNCHES_WORTH, _SLOWEST_LAUNCH = 4, 1e-3
 
 # A launch that takes so many times as long as the serial twin, and this many seconds more, waits for a core that other
 # processes use: milliseconds, every time. Kernels then run serially for a while, the longer the more often it happens.
@@ -48,13 +55,6 @@ _SLOWEST_FLOPS_PER_SECOND = 2e9
 _SLOWEST_OF_MANY_FLOPS_PER_SECOND = 1e10
 _SHORTEST_REST, _LONGEST_REST = 0.01, 1.0
 
-# FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
-_FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
-
-# Entrances that nobody uses: kernels are called by Python alone, their helpers by compiled code alone.
-_NO_C_ENTRANCE = {"no_cfunc_wrapper": True}
-_NO_ENTRANCE = _NO_C_ENTRANCE | {"no_cpython_wrapper": True}
-
 # Loops are shared where they say `prange`, and nowhere else: no launch hides in an assignment, and compiling is faster.
 _PARALLEL = {
     "prange": True,
@@ -65,17 +65,6 @@ KERNELS = []
 
 # Whether there is a compiler: NUMBA_DISABLE_JIT=1 leaves plain Python.
 COMPILED = not numba.config.DISABLE_JIT
-
-# To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
-device: Any = numba.njit(**_FLAGS, **_NO_ENTRANCE)
-intrinsic: Any = extending.intrinsic
-
-# For the few numbers that must be those of the same function in plain Python, to the last bit: no multiply-add. Left
-# unsaid, `fastmath` would be the caller's.
-exact: Any = numba.njit(**(_FLAGS | _NO_ENTRANCE | {"fastmath": False}))
-
-# For helpers within innermost loops, where a call would cost more than what it does.
-inlined: Any = numba.njit(inline="always", **_FLAGS, **_NO_ENTRANCE)
 
 # The widest vector registers there are: arrays that start on such a boundary are read a third faster.
 ALIGNMENT = 64
@@ -98,12 +87,29 @@ class Kernel:
     def __init__(self, function, uses_tiles=False):
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self.uses_tiles = uses_tiles
-        self.serial = _compile(function, "serial", uses_tiles, parallel=False)
-        shares_work = "prange" in function.__code__.co_names
-        self.parallel = _compile(function, "parallel", uses_tiles, parallel=_PARALLEL) if shares_work else self.serial
+        self.function, self.uses_tiles = function, uses_tiles
+        self.shares_work = function.__code__.co_varnames[0] == "team"
+        self.body = device(function)
+        self.compiled = self._compile() if COMPILED else None
+        if self.shares_work:
+            self.serial = partial(self.compiled, 0, 1) if COMPILED else self._run_plainly
+            self.parallel = self._run_by_all if COMPILED else self.serial
+        else:
+            self.serial = self.parallel = self.compiled or function
         self.was_launched, self.paces = False, {}
         KERNELS.append(self)
+
+    def _compile(self):
+        function = entrance(self.function, self.body) if self.shares_work else self.function
+        dispatcher = numba.njit(**FLAGS, **NO_C_ENTRANCE, pipeline_class=WholeCompiler)(function)
+        use_cache(dispatcher, function, self.uses_tiles)
+        return dispatcher
+
+    def _run_plainly(self, *args):
+        self.function(alone(), *args)
+
+    def _run_by_all(self, *args):
+        self.compiled(_launcher(), numba.get_num_threads(), *args)
 
     def __call__(self, *args, work=0, least=LEAST_PARALLEL_WORK, times=None):
         enough = work >= least or (work > 0 and _launch.shares_all)
@@ -119,7 +125,7 @@ class Kernel:
 
     def _run_parallel(self, *args):
         self.parallel(*args)
-        _launch.count += self.parallel is not self.serial
+        _launch.count += self.shares_work
 
     def _run_timed(self, args, work, times):
         rests, started = _launch.rests(), time.perf_counter()
@@ -171,23 +177,32 @@ class _Launch:
     def judge(self, seconds, serially):
         """Rest after a launch that came late beside what the serial twin takes; the caller holds the lock."""
         if seconds > _LATE_TIMES * serially + _LATE_SECONDS:
-            self.rest = min(2.0 * self.rest, _LONGEST_REST)
-            self.resting_until = time.perf_counter() + self.rest
+            self._take_a_rest()
         else:
             self.rest = max(0.99 * self.rest, _SHORTEST_REST)
 
     def pays(self, work):
         """Whether `work` flops are worth a launch; the caller holds the lock."""
-        if self.seconds is None:
-            counts = np.zeros(2)
-            times = []
-            for _ in range(21):
-                start = time.perf_counter()
-                nearly_nothing.parallel(counts)
-                times.append(time.perf_counter() - start)
-            # The least: in company, as right after BLAS, most of them may be late, and this is asked only once.
+        if self.seconds is None and not self.rests():
+            self._time()
+        return self.seconds is not None and work > _LAUNCHES_WORTH * self.seconds * _SERIAL_FLOPS_PER_SECOND
+
+    def _time(self):
+        """Find out what a launch costs, or rest, if launches wait for a core just now, as beside BLAS they may."""
+        counts, times = np.zeros(2), []
+        nearly_nothing.parallel(counts)  # which may compile it
+        while len(times) < 20 and sum(times) < _SHORTEST_REST:
+            start = time.perf_counter()
+            nearly_nothing.parallel(counts)
+            times.append(time.perf_counter() - start)
+        if min(times) < _SLOWEST_LAUNCH:
             self.seconds = min(times)
-        return work > _LAUNCHES_WORTH * self.seconds * _SERIAL_FLOPS_PER_SECOND
+        else:
+            self._take_a_rest()
+
+    def _take_a_rest(self):
+        self.rest = min(2.0 * self.rest, _LONGEST_REST)
+        self.resting_until = time.perf_counter() + self.rest
 
     def _after_fork(self):
         # OpenMP's pool does not survive a fork: a child of a process that used it runs serially.
@@ -225,26 +240,16 @@ def sharing_all_work():
             _launch.shares_all -= 1
 
 
-def _compile(function, twin, uses_tiles, *, parallel):
-    """Compile one twin under a name of its own."""
-    if not COMPILED:
-        return function
-    copy = _renamed(function, twin)
-    dispatcher = numba.njit(parallel=parallel, **_FLAGS, **_NO_C_ENTRANCE)(copy)
-    use_cache(dispatcher, copy, uses_tiles)
-    return dispatcher
-
-
 _callbacks = []  # machine code lives as long as its CFunc
 
 
-def callback(function, name, signature, uses_tiles=False):
+def callback(function, name, signature, uses_tiles=False, **options):
     """Compile `function` for callers outside Numba's own conventions; the result has an `address`.
 
     With `uses_tiles` the tiles of its dtypes are made first, as for a kernel.
     """
     copy = _renamed(function, name)
-    compiled = CFunc(copy, (signature.args, signature.return_type), locals={}, options=_FLAGS)
+    compiled = CFunc(copy, (signature.args, signature.return_type), {}, FLAGS | options, WholeCompiler)
     use_cache(compiled, copy, uses_tiles)
     compiled.compile()
     _callbacks.append(compiled)
@@ -255,19 +260,26 @@ def _renamed(function, suffix):
     """A copy of `function` whose code carries a name of its own, and so a cache slot of its own."""
     name = f"{function.__name__}_{suffix}"
     code = function.__code__.replace(co_name=name, co_qualname=name)
-    copy = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    copy = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
     copy.__module__, copy.__doc__ = function.__module__, function.__doc__
     return copy
 
 
+@cache
+def _launcher():
+    """The address of `team.launch`."""
+    n = types.int64
+    return callback(launch, "all", types.void(n, n, n), parallel=_PARALLEL).address
+
+
 @kernel
-def nearly_nothing(counts):
+def nearly_nothing(team, counts):
     """Count launches.
 
     (n)->(n)
     counts += 1: what a launch costs by itself.
     """
-    for n in prange(counts.shape[0]):
+    for n in part_of(team, counts.shape[0]):
         counts[n] += 1
 
 

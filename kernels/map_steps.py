@@ -35,7 +35,6 @@ edge however high. Where Z is known roughly, p is bounded by a square, w |D Z|²
 """
 
 import numpy as np
-from numba import prange
 
 from .jit import device, inlined, kernel
 from .lanes import (
@@ -53,6 +52,8 @@ from .lanes import (
     subtract,
     widen,
 )
+from .sharing import claim, done, wait
+from .team import part_of
 
 #: Numbers before and behind a stack that may be read, and are zero.
 GUARD = 16
@@ -84,14 +85,14 @@ def _differences(d, at, before, after, below, right, place, W):
 
 
 @kernel
-def turn_maps(shape, inverse, r, coarser, coarse_width, beta, d):
+def turn_maps(team, shape, inverse, r, coarser, coarse_width, beta, d):
     """The next conjugate direction.
 
     (3),(S),(S),(S1),(),()->(S)
     d = inverse * r + what `coarser`, the first level of aggregates, adds, + beta d.
     """
     I, P, W = shape
-    for i in prange(I):
+    for i in part_of(team, I):
         share = fill_as(beta, d)
         for p in range(P):
             at, above = GUARD + (i * P + p) * W, GUARD + (i // 2 * P + p) * coarse_width
@@ -103,7 +104,7 @@ def turn_maps(shape, inverse, r, coarser, coarse_width, beta, d):
 
 @kernel
 def blur_maps(
-    shape, d, a, ones, below, right, odd, extras, rows, columns, back, G, odd_coarse, extras_coarse, out, sums
+    team, shape, d, a, ones, below, right, odd, extras, rows, columns, back, G, odd_coarse, extras_coarse, out, sums
 ):
     """Blur, mix, and half of the way back; and the energy d'Hd.
 
@@ -117,7 +118,7 @@ def blur_maps(
     back_starts, back_columns, back_values = back
     I1, J1, J = row_starts.shape[0] - 1, column_starts.shape[0] - 1, back_starts.shape[0] - 1
     up, Q = P * W, (P + LANES - 1) // LANES * LANES
-    for i1 in prange(I1):
+    for i1 in part_of(team, I1):
         # From here on a vector holds eight maps of one pixel: columns are what is summed over.
         row, blurred = np.empty(W, d.dtype), np.zeros(W * Q, d.dtype)
         coarse, mixed = np.empty(J1 * Q, d.dtype), np.empty(J1 * Q, d.dtype)
@@ -190,7 +191,7 @@ def blur_maps(
 
 @kernel
 def advance_maps(
-    shape, alpha, d, a, ones, below, right, odd, extras, back, blurred, inverse, coarse_width, Z, r, coarser, sums
+    team, shape, alpha, d, a, ones, below, right, odd, extras, back, blurred, inverse, coarse_width, Z, r, coarser, sums
 ):
     """A step along d.
 
@@ -202,7 +203,7 @@ def advance_maps(
     back_starts, back_columns, back_values = back
     starts, places, kinds = odd
     up, moves = P * W, Z.shape[0] > 0
-    for pair in prange((I + 1) // 2):
+    for pair in part_of(team, (I + 1) // 2):
         along, step, total = fill_as(alpha, Z), fill_as(-alpha, d), fill(0.0)
         for i in range(2 * pair, min(I, 2 * pair + 2)):
             before, after = up if i > 0 else 0, up if i + 1 < I else 0
@@ -245,7 +246,7 @@ def advance_maps(
 
 
 @kernel
-def correct_maps(levels, maps, inverse, r, y, sums):
+def correct_maps(team, levels, maps, inverse, r, y, sums):
     """The preconditioner on all aggregates.
 
     (L,3),(),(M),(M)->(M),(N)
@@ -257,7 +258,9 @@ def correct_maps(levels, maps, inverse, r, y, sums):
         start, rows, W = levels[level]
         before, rows_before, W_before = levels[level - 1]
         up = P * W_before
-        for i in prange(rows):
+        stage = team[2][level - 1]
+        i = claim(stage)
+        while i < rows:
             for p in range(P):
                 at, to = before + (2 * i * P + p) * W_before, start + (i * P + p) * W
                 for j in range(0, W_before, LANES):
@@ -266,12 +269,16 @@ def correct_maps(levels, maps, inverse, r, y, sums):
                         both = add(both, load_as(r, at + up + j, r))
                     store_pairs(r, to + j // 2, both)
                 r[to + W_before // 2 : to + W] = 0.0
-    done = 0
+            i = done(stage)
+        wait(stage, rows)
+    finished = 0
     for back in range(L):
         level = L - 1 - back
         start, rows, W = levels[level]
         after, W_after = (levels[level + 1, 0], levels[level + 1, 2]) if back > 0 else (start, W)
-        for i in prange(rows):
+        stage = team[2][L + back]
+        i = claim(stage)
+        while i < rows:
             total = fill(0.0)
             for p in range(P):
                 at, above = start + (i * P + p) * W, after + (i // 2 * P + p) * W_after
@@ -282,18 +289,20 @@ def correct_maps(levels, maps, inverse, r, y, sums):
                     if back > 0:
                         value = add(value, load_twice(y, above + j // 2, r))
                     store(y, at + j, value)
-            sums[done + i] = _sum(total)
-        done += rows
+            sums[finished + i] = _sum(total)
+            i = done(stage)
+        wait(stage, rows)
+        finished += rows
 
 
 @kernel
-def invert_diagonal(rows, maps, width, first, own, share, coverage, a, g, inverse):
+def invert_diagonal(team, rows, maps, width, first, own, share, coverage, a, g, inverse):
     """One over the diagonal of H, on the grid or on aggregates; zero where there is nothing.
 
     (),(),(),(),(L),(L),(L),(P),(P)->(S)
     inverse = 1 / (own + share a + coverage g) from the number `first` on.
     """
-    for i in prange(rows):
+    for i in part_of(team, rows):
         for p in range(maps):
             at, place = first + (i * maps + p) * width, GUARD + i * width
             for j in range(width):
@@ -302,7 +311,7 @@ def invert_diagonal(rows, maps, width, first, own, share, coverage, a, g, invers
 
 
 @kernel
-def reweight_maps(shape, columns, Z, weight, rounding, knee, below, right, rest):
+def reweight_maps(team, shape, columns, Z, weight, rounding, knee, below, right, rest):
     """The weights of the squares that bound `weight` times the price of edges, and what the squares leave of it.
 
     (3),(),(S),(),(),()->(L),(L),(I)
@@ -310,7 +319,7 @@ def reweight_maps(shape, columns, Z, weight, rounding, knee, below, right, rest)
     no such neighbour; rest[i] = sum over a row of weight p(y) - w |D Z|² / 2.
     """
     I, P, W = shape
-    for i in prange(I):
+    for i in part_of(team, I):
         steps, up = np.zeros(columns), P * W
         for p in range(P):
             at = GUARD + (i * P + p) * W

@@ -3,23 +3,23 @@
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from .arrays import readonly
 from .jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from .jit import kernel
+from .team import part_of
 
 
 @kernel
-def sparse_products(starts, columns, values, X, out):
+def sparse_products(team, starts, columns, values, X, out):
     """A matrix in compressed rows times every slice of a stack.
 
     (m+1),(z),(z),(B,n,Q)->(B,m,Q)
     out[b,a] = sum over the entries (a, c) of values * X[b,c].
     """
     B, m, Q = out.shape
-    for place in prange(B * m):
+    for place in part_of(team, B * m):
         b, a = place // m, place % m
         result = out[b, a]  # one-dimensional views let the compiler vectorise the sums
         for q in range(Q):

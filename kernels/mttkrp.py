@@ -20,13 +20,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .arrays import aligned, check_factors, check_out, check_tensor, check_three_outs, deliver, readonly
 from .jit import LEAST_PARALLEL_WORK, kernel
 from .operators import clear
-from .sharing import claim, done, stages_of, wait
+from .sharing import claim, done, wait
 from .simd import DOT, SCALE, padded, panel
 
 COLUMN_BLOCK = 256
@@ -44,7 +43,7 @@ _KEPT_BYTES = 4_000_000
 
 
 @kernel(uses_tiles=True)
-def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
+def mttkrp_add(team, Y, A, B, C, modes, M0, M1, M2, part1, part2):
     """Add the MTTKRPs of the chosen `modes`.
 
     (I,J,K),(I,R),(J,R),(K,R),()->(I,R),(J,R),(K,R); scratch (blocks,J+1,R),(blocks,K,R)
@@ -55,36 +54,35 @@ def mttkrp_add(Y, A, B, C, modes, M0, M1, M2, part1, part2):
     # M0 is a by-product of either panel: of the one with fewer rows, whose epilogue is the shorter.
     by_columns = (SCALE if modes & MODE1 else 0) + (DOT if modes & MODE0 and K > J else 0)
     by_bands = (SCALE if modes & MODE2 else 0) + (DOT if modes & MODE0 and K <= J else 0)
-    stages = stages_of(2)
-    for _ in prange(blocks):
-        block = claim(stages[0])
-        while block < blocks:
-            clear(part1[block])
-            clear(part2[block])
-            row_sum = part1[block, J]
-            for j in range(0, J, COLUMN_BLOCK):
-                stop = min(J, j + COLUMN_BLOCK)
-                for i in range(I * block // blocks, I * (block + 1) // blocks):
-                    if by_columns:
-                        panel(Y[i, j:stop], False, C, by_columns, A[i], part1[block, j:stop], B[j:stop], row_sum)
-                        if by_columns & DOT:
-                            for r in range(M0.shape[1]):
-                                M0[i, r] += row_sum[r]
-                                row_sum[r] = 0
-                    if by_bands:
-                        panel(Y[i, j:stop], True, B[j:stop], by_bands, A[i], part2[block], C, M0[i])
-            block = done(stages[0])
-        wait(stages[0], blocks)
-        piece = claim(stages[1])
-        while piece < blocks:
-            for block in range(blocks):
-                for j in range(J * piece // blocks, J * (piece + 1) // blocks):
-                    for r in range(M1.shape[1]):
-                        M1[j, r] += part1[block, j, r]
-                for k in range(K * piece // blocks, K * (piece + 1) // blocks):
-                    for r in range(M2.shape[1]):
-                        M2[k, r] += part2[block, k, r]
-            piece = done(stages[1])
+    stages = team[2]
+    block = claim(stages[0])
+    while block < blocks:
+        clear(part1[block])
+        clear(part2[block])
+        row_sum = part1[block, J]
+        for j in range(0, J, COLUMN_BLOCK):
+            stop = min(J, j + COLUMN_BLOCK)
+            for i in range(I * block // blocks, I * (block + 1) // blocks):
+                if by_columns:
+                    panel(Y[i, j:stop], False, C, by_columns, A[i], part1[block, j:stop], B[j:stop], row_sum)
+                    if by_columns & DOT:
+                        for r in range(M0.shape[1]):
+                            M0[i, r] += row_sum[r]
+                            row_sum[r] = 0
+                if by_bands:
+                    panel(Y[i, j:stop], True, B[j:stop], by_bands, A[i], part2[block], C, M0[i])
+        block = done(stages[0])
+    wait(stages[0], blocks)
+    piece = claim(stages[1])
+    while piece < blocks:
+        for block in range(blocks):
+            for j in range(J * piece // blocks, J * (piece + 1) // blocks):
+                for r in range(M1.shape[1]):
+                    M1[j, r] += part1[block, j, r]
+            for k in range(K * piece // blocks, K * (piece + 1) // blocks):
+                for r in range(M2.shape[1]):
+                    M2[k, r] += part2[block, k, r]
+        piece = done(stages[1])
 
 
 def blocks_for(shape: Sequence[int], width: int) -> int:

@@ -5,12 +5,14 @@ small problems most of a step would be spent between launches. Every thread goes
 the same sums, which are kept for each product until the end: one that comes late finds every piece taken, and follows.
 """
 
-from numba import prange
+import numpy as np
+from numpy.typing import NDArray
 
 from .conjugate import PIECE, turn_pieces
 from .coupled import hessian_pieces
 from .jit import device, exact, kernel
-from .sharing import finish, stages_of, take, wait
+from .sharing import finish, take, wait
+from .team import APART, in_rear
 from .vectors import add_scaled, in_order, stride, turned_norms
 
 _stride, _turned_norms = exact(stride), exact(turned_norms)
@@ -19,18 +21,22 @@ _stride, _turned_norms = exact(stride), exact(turned_norms)
 _STAGES, _FIRST = 5, 2
 
 
+def room_for_stages(most: int) -> NDArray[np.int64]:
+    """The counts of a step of at most so many products; they are zero before it."""
+    return np.zeros((_FIRST + _STAGES * most, APART), np.int64)
+
+
 @kernel(uses_tiles=True)
-def newton_step(threads, radius, rtol, inputs, blocks, t, T, X, L, parts, p, r, y, d, Hd, sums, squares, found):
+def newton_step(team, radius, rtol, inputs, blocks, stages, t, T, X, L, parts, p, r, y, d, Hd, sums, squares, found):
     """Minimise g'p + p'H p / 2 within a radius by conjugate gradients.
 
-    (),(),(),inputs of `hessian`,blocks->(n,R),(n,R),(n,R),(n,R),(n,R),(most,ceil(n/ROWS_PER_SUM)),(most+1,groups),(3)
-    blocks are groups, L, means of `turn_preconditioned`; scratch as of `hessian`; `threads` is how many may come.
+    (),(),inputs of `hessian`,blocks->(n,R),(n,R),(n,R),(n,R),(n,R),(most,ceil(n/ROWS_PER_SUM)),(most+1,groups),(3)
+    blocks are groups, L, means of `turn_preconditioned`; scratch: `room_for_stages`, and as of `hessian`.
     Before, r is g, p and d are zero; then p is the step, r = g + H p, and found are the products with H, at most as
     many as there is room for, ‖p‖² in the preconditioner's norm, and the decrease of the model.
     """
-    stages, scratch, vectors = stages_of(_FIRST + _STAGES * sums.shape[0]), (t, T, X, L, parts), (p, r, y, d)
-    for n in prange(threads):
-        _walk(stages, 2 * n >= threads, radius, rtol, inputs, blocks, scratch, vectors, Hd, sums, squares, found)
+    scratch, vectors = (t, T, X, L, parts), (p, r, y, d)
+    _walk(stages, in_rear(team), radius, rtol, inputs, blocks, scratch, vectors, Hd, sums, squares, found)
 
 
 @device

@@ -6,13 +6,13 @@ caller can look up in between.
 """
 
 import numpy as np
-from numba import prange
 
 from .jit import kernel
+from .team import part_of
 
 
 @kernel
-def nearest_patches(planes, first, reach, distances, neighbours):
+def nearest_patches(team, planes, first, reach, distances, neighbours):
     """The nearest other 3×3 patches of every pixel in some rows, within a window of rows and columns.
 
     (B,I+2,J+2),(),()->(n,J,T),(n,J,T)
@@ -22,7 +22,7 @@ def nearest_patches(planes, first, reach, distances, neighbours):
     """
     B, rows, J = planes.shape[0], planes.shape[1] - 2, planes.shape[2] - 2
     n, _, T = distances.shape
-    for i in prange(n):
+    for i in part_of(team, n):
         here = first + i
         sums = np.empty(J + 2)
         for j in range(J):
@@ -106,7 +106,7 @@ def greedy_path(lines, bands, size, reach, heat, uniforms, first, visited, path)
 
 
 @kernel
-def gathered_products(X, index, Y, out):
+def gathered_products(team, X, index, Y, out):
     """Sums of products of rows, of which the first are gathered.
 
     (u,R),(m,s),(s,R)->(m,R)
@@ -114,7 +114,7 @@ def gathered_products(X, index, Y, out):
     """
     m, s = index.shape
     R = Y.shape[1]
-    for a in prange(m):
+    for a in part_of(team, m):
         result = out[a]
         for r in range(R):
             result[r] = 0.0

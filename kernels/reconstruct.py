@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .arrays import aligned, check_factors, check_out, check_tensor, deliver, pad, readonly
 from .jit import device, kernel, scratch
 from .simd import STORE, padded, panel
+from .team import part_of
 
 COLUMN_BLOCK = 64
 
@@ -31,14 +31,14 @@ def _model_block(a, B, Ct, scaled, model):
 
 
 @kernel(uses_tiles=True)
-def render(A, B, Ct, out):
+def render(team, A, B, Ct, out):
     """The model tensor.
 
     (I,R),(J,R),(R,K)->(I,J,K)
     out[i,j,k] = sum_r A[i,r] B[j,r] Ct[r,k]. Ct's bands are padded, out's are not.
     """
     I, J, K = out.shape
-    for i in prange(I):
+    for i in part_of(team, I):
         scaled = scratch(COLUMN_BLOCK, B.shape[1], B)
         model = scratch(COLUMN_BLOCK, Ct.shape[1], B)
         for j in range(0, J, COLUMN_BLOCK):
@@ -50,14 +50,14 @@ def render(A, B, Ct, out):
 
 
 @kernel(uses_tiles=True)
-def residual_sums(Y, A, B, Ct, sums):
+def residual_sums(team, Y, A, B, Ct, sums):
     """Squared residuals of the model, summed for each group of rows.
 
     (I,J,K),(I,R),(J,R),(R,K)->(ceil(I / ROWS_PER_SUM))
     sums[n] = sum over the group's i, and j, k, of (Y - sum_r A B Ct)^2. Ct's bands are padded; sums is float64.
     """
     I, J, K = Y.shape
-    for group in prange(sums.shape[0]):
+    for group in part_of(team, sums.shape[0]):
         scaled = scratch(COLUMN_BLOCK, B.shape[1], B)
         model = scratch(COLUMN_BLOCK, Ct.shape[1], B)
         # One sum a band: independent chains, which the compiler may run side by side.

@@ -1,20 +1,20 @@
 """Work that threads take as they come, instead of equal shares: beside another spinning pool one of them may be slow.
 
-Within one parallel loop, whose iterations are only there to bring the threads in, each thread claims pieces of a stage
-until none is left, and waits until all are done before it goes on to the next stage:
+Within one launch each thread of the team (`team.py`) claims pieces of a stage until none is left, and waits until all
+are done before it goes on to the next stage:
 
-    for _ in prange(pieces):
-        piece = claim(stages[0])
-        while piece < pieces:
-            ...
-            piece = done(stages[0])
-        wait(stages[0], pieces)
+    piece = claim(stages[0])
+    while piece < pieces:
         ...
+        piece = done(stages[0])
+    wait(stages[0], pieces)
+    ...
 
 or takes them from its end of the stage by `take` and counts them by `finish`, so that it meets the same rows again in
-the next one. A later iteration on the same thread finds nothing left to do. The number of threads need not be known: in
-the serial twin the first iteration takes all, and a thread that comes late, or never, keeps nobody waiting, since only
-pieces that somebody has claimed are waited for. So several stages need one launch, and no barrier but its end.
+the next one. The number of threads need not be known: one alone takes all, and a thread that comes late, or never,
+keeps nobody waiting, since only pieces that somebody has claimed are waited for. So several stages need one launch, and
+no barrier but its end. The counts of a stage, `team[2][n]`, are zero before: how many pieces are claimed, done, taken
+from the front and taken from the back.
 
 Who takes which piece is chance: a piece owns its rows, or its partial sum, which is added up in the order of pieces. So
 bytes do not depend on it.
@@ -23,26 +23,12 @@ bytes do not depend on it.
 import os
 
 import numba
-import numpy as np
 from llvmlite import ir
 from numba import types
 
 from .jit import device, intrinsic
 
 _ONE = ir.Constant(ir.IntType(64), 1)
-
-# Numbers from one stage's counts to the next: the two of a stage share a cache line with nothing else.
-_APART = 8
-
-
-@device
-def stages_of(count):
-    """Counts of the pieces claimed, done, taken from the front and from the back, for so many stages."""
-    stages = np.empty((count, _APART), np.int64)
-    for stage in range(count):
-        for n in range(4):
-            stages[stage, n] = 0
-    return stages
 
 
 def _place(context, b, signature, args, n):

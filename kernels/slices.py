@@ -10,12 +10,12 @@ Frequencies beyond the last are filled up with zeros.
 """
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from .arrays import readonly
 from .jit import LEAST_PARALLEL_WORK, device, kernel, scratch
 from .lanes import LANES, fill, load, multiply, multiply_add, negate, reciprocal_root, store
+from .team import part_of
 
 # What is off the diagonal is rounding at this part of the trace; rotations converge quadratically, in 5 to 8 sweeps.
 _ROUNDING = 1e-15
@@ -181,7 +181,7 @@ def _apply(X, first, n, f, wide, Mr, Mi, out):
 
 
 @kernel
-def shrink_slices(X, firsts, threshold, out):
+def shrink_slices(team, X, firsts, threshold, out):
     """The slices of every cluster with lower singular values.
 
     (n,p,2F),(clusters+1),()->(n,p,2F)
@@ -190,7 +190,7 @@ def shrink_slices(X, firsts, threshold, out):
     """
     p, F = X.shape[1], X.shape[2] // 2
     blocks = F // LANES
-    for place in prange((len(firsts) - 1) * blocks):
+    for place in part_of(team, (len(firsts) - 1) * blocks):
         cluster, f = place // blocks, place % blocks * LANES
         first, n = firsts[cluster], firsts[cluster + 1] - firsts[cluster]
         wide = n <= p

@@ -11,13 +11,14 @@ its bits with its thread count.)
 from collections.abc import Iterable
 
 import numpy as np
-from numba import prange
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import readonly
 from .jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from .jit import device, kernel
 from .lanes import LANES, fill, load, multiply_add, negate, store
+from .sharing import claim, done, wait
+from .team import part_of
 
 PIECE = 8192
 
@@ -65,40 +66,44 @@ def add_scaled(alpha, a, b, first, stop):
 
 
 @kernel
-def dot_pieces(a, b, sums):
+def dot_pieces(team, a, b, sums):
     """Inner product, piece by piece.
 
     (n),(n)->(ceil(n / PIECE))
     sums[m] = sum of a * b over the m-th piece.
     """
-    for piece in prange(sums.shape[0]):
+    for piece in part_of(team, sums.shape[0]):
         sums[piece] = _piece_dot(a, b, piece * PIECE, min(a.shape[0], (piece + 1) * PIECE))
 
 
 @kernel
-def advance_along(alpha, d, Hd, p, r):
+def advance_along(team, alpha, d, Hd, p, r):
     """A step along d.
 
     (),(n),(n)->(n),(n)
     p += alpha d, r += alpha Hd.
     """
-    for piece in prange((p.shape[0] + PIECE - 1) // PIECE):
+    for piece in part_of(team, (p.shape[0] + PIECE - 1) // PIECE):
         first, stop = piece * PIECE, min(p.shape[0], (piece + 1) * PIECE)
         add_scaled(alpha, d, p, first, stop)
         add_scaled(alpha, Hd, r, first, stop)
 
 
 @kernel
-def turn_direction(r, y, before, d, sums):
+def turn_direction(team, r, y, before, d, sums):
     """The next conjugate direction.
 
     (n),(n),()->(n),(ceil(n / PIECE))
     sums as in dot_pieces for r and y, d = (sum of sums / before) d - y.
     """
-    for piece in prange(sums.shape[0]):
+    stages, pieces = team[2], sums.shape[0]
+    piece = claim(stages[0])
+    while piece < pieces:
         sums[piece] = _piece_dot(r, y, piece * PIECE, min(r.shape[0], (piece + 1) * PIECE))
+        piece = done(stages[0])
+    wait(stages[0], pieces)
     beta = in_order(sums) / before
-    for piece in prange(sums.shape[0]):
+    for piece in part_of(team, pieces):
         next_direction(beta, y, d, piece * PIECE, min(d.shape[0], (piece + 1) * PIECE))
 
 

@@ -6,14 +6,13 @@ The vectors are made once for all steps of a run.
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 
 from ..kernels.arrays import aligned
 from ..kernels.conjugate import turn_preconditioned
 from ..kernels.coupled import ROWS_PER_SUM, hessian
 from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
-from ..kernels.newton_step import newton_step
+from ..kernels.newton_step import newton_step, room_for_stages
 from ..kernels.vectors import advance, total_of
 from .objective import Vector
 
@@ -101,5 +100,5 @@ class BlockWalk:
         results = self._sums, self._squares, self._found
         work = self._product_work + self._turn_work
         sharing = {"work": work, "least": LEAST, "times": lambda: 1.0 + self._found[0]}
-        limits = numba.get_num_threads(), float(radius), float(rtol)
-        newton_step(*limits, inputs, blocks, *scratch, *vectors, *results, **sharing)
+        stages = room_for_stages(most)
+        newton_step(float(radius), float(rtol), inputs, blocks, stages, *scratch, *vectors, *results, **sharing)

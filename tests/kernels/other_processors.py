@@ -41,7 +41,7 @@ _PLAIN = (
 
 def compiled_here():
     """{name: LLVM code} of every kernel that was compiled so far, and of the tiles that they call."""
-    found = {routine.__name__: routine.serial.inspect_llvm() for routine in jit.KERNELS}
+    found = {routine.__name__: routine.compiled.inspect_llvm() for routine in jit.KERNELS}
     code = {name: next(iter(texts.values())) for name, texts in found.items() if texts}
     return code | {f"tiles {place}": tile.inspect_llvm() for place, tile in enumerate(jit._callbacks)}
 
