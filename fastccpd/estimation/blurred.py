@@ -13,6 +13,7 @@ Only pixels whose Gaussian lies inside the picture to 2.5σ count, and whose dat
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -86,8 +87,11 @@ class Axis:
         count, length = len(places), self.taps.shape[1]
         columns = reflected(first + ratio * places[:, None] + np.arange(length), size).ravel()
         ends = length * np.arange(count + 1)
-        weights = (np.tile(taps, count) for taps in self.taps)
-        return [compressed_rows(sparse.csr_array((w, columns, ends), shape=(count, size))) for w in weights]
+        first_one = compressed_rows(sparse.csr_array((np.tile(self.taps[0], count), columns, ends), (count, size)))
+        matrices = [copy(first_one) for _ in self.taps]  # what they share is not checked again: there are many of them
+        for matrix, taps in zip(matrices, self.taps, strict=True):
+            matrix.data = np.tile(taps, count)
+        return matrices
 
 
 class Blurred:
