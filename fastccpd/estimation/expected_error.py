@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..model.types import Array
-from ..threads import thread_map
+from ..threads import by_rows
 from .map_system import MapSystem
 from .windows import LARGE
 
@@ -40,6 +40,7 @@ _MOST_MISSING = 0.5
 
 def expected_error(
     Z: Array,
+    coarse: Array,
     ends: Sequence[Array],
     system: MapSystem,
     unexplained: Array,
@@ -51,6 +52,8 @@ def expected_error(
     ----------
     Z : (I, J, P) array
         The maps.
+    coarse : (rows, columns, P) array
+        The same at the HSI's pixels.
     ends : sequence of (I, J, P) arrays
         The maps at both ends of the path of λ.
     system : MapSystem
@@ -75,14 +78,15 @@ def expected_error(
     samples = _SAMPLES if pixels.size < LARGE else _SAMPLES_OF_LARGE
     for _ in range(samples):
         sample = data.layout.rows(_sample(system, rng))
-        pixels += _by_rows(lambda part, sample=sample: _squares(sample[part], root), len(sample)) / samples
-        seconds += sum(row @ row.T for row in sample) / (samples * pixels.size)
+        pixels += _of_pixels(lambda part, sample=sample: _squares(sample[part], root), sample) / samples
+        parts = by_rows(lambda part, sample=sample: _second(sample[part]), len(sample), sample[0].size)
+        seconds += sum(parts) / (samples * pixels.size)
     pixels = gaussian_filter(pixels, _NEIGHBOURHOOD) + unexplained.mean()
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
     spectrum = _DETAILS * np.sqrt(known + missing)
     system.pulse()
-    pattern = np.sqrt(pixels * _pattern(Z, ends, data))
+    pattern = np.sqrt(pixels * _pattern(Z, coarse, ends, data))
     size2 = (pixels.mean() + missing.mean()) / max(float(pattern.mean()), 1e-300)
     return _DETAILS * np.sqrt(size2 * pattern), spectrum
 
@@ -92,11 +96,14 @@ def _root(metric):
     return np.linalg.cholesky(metric + 1e-12 * max(float(np.trace(metric)), 1e-300) * np.eye(len(metric)))
 
 
-def _by_rows(function, count):
-    """What a function of a slice of rows gives of all of them, on threads; nothing of the size of all maps is made."""
-    parts = [slice(i, i + _ROWS) for i in range(0, count, _ROWS)]
-    with thread_map() as map_pieces:
-        return np.concatenate(list(map_pieces(function, parts)))
+def _of_pixels(function, rows):
+    """What a function of a slice of (n, P, J) rows gives of each of their pixels, on threads."""
+    return np.concatenate(by_rows(function, len(rows), rows[0].size))
+
+
+def _second(rows):
+    """The sum of z z' over the pixels of some (n, P, J) rows."""
+    return sum(row @ row.T for row in rows)
 
 
 def _squares(rows, root):
@@ -131,23 +138,24 @@ def _signs(rng, shape):
     return (2.0 * bits.astype(np.float32) - 1.0).reshape(shape)
 
 
-def _pattern(Z, ends, data):
+def _pattern(Z, coarse, ends, data):
     """Squares that are known without chance, in units of the noise."""
     from scipy.ndimage import gaussian_filter
 
     metric = data.F.T @ data.F  # maps to spectra, in units of the noise
-    B = data.blur.coarse(Z).reshape(-1, Z.shape[2])
+    B = coarse.reshape(-1, Z.shape[2])
     inverse, root = np.linalg.pinv(B.T @ B), _root(metric)
     Z, ends = np.moveaxis(Z, 2, 1), [np.moveaxis(other, 2, 1) for other in ends]
 
     def each(function):
-        return _by_rows(function, len(Z))
+        return _of_pixels(function, Z)
 
     spectral = each(lambda part: ((inverse @ Z[part]) * Z[part]).sum(axis=1))
     changes = sum(each(lambda part, other=other: _squares(Z[part] - other[part], root)) for other in ends)
     change = gaussian_filter(changes, _NEIGHBOURHOOD)
     down = np.zeros_like(spectral)
-    down[:-1] = _by_rows(lambda part: _squares(Z[1:][part] - Z[:-1][part], root), len(Z) - 1) if len(Z) > 1 else 0.0
+    if len(Z) > 1:
+        down[:-1] = _of_pixels(lambda part: _squares(Z[1:][part] - Z[:-1][part], root), Z[1:])
     right = each(lambda part: _squares(np.diff(Z[part], axis=2, append=Z[part][:, :, -1:]), root))
     steps = down + right
     steps[1:] += down[:-1]

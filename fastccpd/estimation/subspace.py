@@ -26,6 +26,7 @@ from scipy.linalg.lapack import dptsv  # pyright: ignore[reportAttributeAccessIs
 from ..model.problem import Problem
 from ..model.result import Status, Trace
 from ..model.types import Array, Mask, Operator
+from ..threads import by_rows
 from .misplacement import error_of_pixels
 from .moments import Moments, eigh_signed
 from .noise import Noise
@@ -153,7 +154,7 @@ def scaled(E: Array, differences: Moments) -> Array:
     return (E @ turn) * (own / own[-1]) ** (0.5 * _POWER)
 
 
-def spectra_of(coarse: Array, pixels: Array, known: Mask | None = None) -> Array:
+def spectra_of(coarse: Array, pixels: Array, known: Mask | None = None, sigma: Array | float = 1.0) -> Array:
     """An orthonormal basis of the spectra that belong to the coarse maps, freed of noise.
 
     Parameters
@@ -161,13 +162,16 @@ def spectra_of(coarse: Array, pixels: Array, known: Mask | None = None) -> Array
     coarse : (n, P) array
         The maps at the HSI's pixels.
     pixels : (n, bands) array
-        The HSI's pixels divided by their noise.
+        The HSI's pixels.
     known : (bands,) bool array, optional
         The bands that have data; the others stay zero.
+    sigma : (bands,) array or float
+        Their noise.
     """
     U, sizes, _ = np.linalg.svd(coarse, full_matrices=False)
     U = U[:, sizes > 1e-10 * sizes[0]] if sizes[0] > 0.0 else U[:, :1]
-    return _freed_of_noise(pixels.T @ U, known)
+    parts = by_rows(lambda part: (pixels[part] / sigma).T @ U[part], *pixels.shape)
+    return _freed_of_noise(sum(parts), known)
 
 
 def spectra_from(gram: Array, cross: Array, known: Mask | None = None) -> Array:

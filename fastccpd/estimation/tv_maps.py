@@ -33,6 +33,7 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
     by which λ is chosen: without noise, the weakest, to which there is no need for a way.
 """
 
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -41,6 +42,7 @@ from ..model.empty_bands import bands_between
 from ..model.problem import Problem
 from ..model.result import Status
 from ..model.types import Array, Callback
+from ..threads import thread_map
 from .expected_error import expected_error
 from .map_data import Blur, MapData, WhitenedImage
 from .map_fit import MapFit
@@ -200,10 +202,9 @@ class _Fit:
     def _find_spectra(self):
         """The spectra that belong to rough maps."""
         chosen, fill = complete(self.problem.hsi, self.problem.hsi_valid)
-        pixels = pixels_of(self.problem.hsi, chosen, fill) / self.hsi.sigma
-        spectra = spectra_of(
-            pixels_of(self.blur.coarse_of_stack(self.data.layout, self.path.Z), chosen), pixels, self.known
-        )
+        coarse = pixels_of(self.blur.coarse_of_stack(self.data.layout, self.path.Z), chosen)
+        pixels = pixels_of(self.problem.hsi, chosen, fill, dtype=None)
+        spectra = spectra_of(coarse, pixels, self.known, self.hsi.sigma)
         before = self.data
         self.data = self._data(scaled(spectra, self.differences))
         Z = self.data.carried(before.layout.rows(self.path.Z), before.F)
@@ -212,17 +213,15 @@ class _Fit:
 
     def _follow_the_path(self, max_iter):
         """Fit one λ after the other until the risk rises; a large scene with the λ that its windows choose."""
-        windows = [Probed(self._window(*window)) for window in windows_of(self.problem)]
+        windows = windows_of(self.problem)
         if windows:
-            chosen = self._chosen_by(windows, max_iter)
-            del windows  # their room is needed for the whole
-            return self._go_to(*chosen)
+            return self._go_to(*self._chosen_by(windows, max_iter))
         path = self.path
         if self.first != STRONGEST:  # a path of one λ begins with the rough maps
             chi2, cost = self.data.misfit_and_cost(path.Z)
             if self._seen_step((FOR_SPECTRA, chi2, np.nan, np.inf), cost, np.inf, max_iter):
                 return Status.MAX_ITERATIONS
-        for found in self._down([Probed(path)]):
+        for found in self._down([Probed(path)], map):
             if self._seen_step(*found, max_iter):
                 return Status.MAX_ITERATIONS
         return self._settle()
@@ -244,11 +243,11 @@ class _Fit:
         Z = data.carried(self.data.layout.rows(self.path.Z)[rows, :, columns], self.data.F)
         return MapPath(MapSystem(data, self.watch.pulse), Z)
 
-    def _down(self, parts):
+    def _down(self, parts, map_parts):
         """(step, cost, change) of one λ after the other until the risk, by all parts that of the whole, rises."""
         least, share = np.inf, self.data.size / sum(part.data.size for part in parts)
         while self.weight > WEAKEST:
-            found = np.array([part.descend(self.weight) for part in parts])
+            found = np.array(list(map_parts(partial(Probed.descend, weight=self.weight), parts)))
             chi2, dof, cost = (float(part) for part in share * found[:, :3].sum(axis=0))
             step = self._step(self.weight, chi2, dof)
             self.steps.append(step)
@@ -263,9 +262,14 @@ class _Fit:
         return weight, chi2, dof, chi2 - self.data.size + 2.0 * (dof + self.data.F.size)
 
     def _chosen_by(self, windows, max_iter):
-        """The λ of least risk in all windows, the degrees of freedom of the whole by them, and if it was cut short."""
+        """The λ of least risk in all windows, the degrees of freedom of the whole by them, and if it was cut short.
+
+        Windows are too small for their kernels to be shared among threads: as many are fitted at once as there are.
+        """
         limit = None if max_iter is None else max_iter + 1
-        weight, _, dof, _ = [step for step, *_ in islice(self._down(windows), limit)][-1]
+        with thread_map(self.watch.pulse) as map_windows:
+            parts = list(map_windows(lambda window: Probed(self._window(*window)), windows))
+            weight, _, dof, _ = [step for step, *_ in islice(self._down(parts, map_windows), limit)][-1]
         return weight, dof, Status.MAX_ITERATIONS if len(self.steps) == limit else None
 
     def _go_to(self, weight, dof=np.nan, status=None):
@@ -341,10 +345,11 @@ class _Fit:
         path = MapPath(self.path.system, Z)
         path.reweight(weight)
         maps = [self.data.layout.view(stack) for stack in (Z, smoothest, self.path.Z)]
+        coarse = self.blur.coarse_of_stack(self.data.layout, Z)
         self.watch.pulse()
-        missing = missing_detail(maps[0], self.data, self.differences)
+        missing = missing_detail(maps[0], coarse, self.data, self.differences)
         self.watch.pulse()
-        return expected_error(maps[0], maps[1:], path.system, self.unexplained, missing)
+        return expected_error(maps[0], coarse, maps[1:], path.system, self.unexplained, missing)
 
 
 def _end_of_path(weight, steps):

@@ -1,10 +1,12 @@
 """What the two sensors make of a scene: the degraded images, and noise on them."""
 
 import math
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..model.checks import as_count, as_cube, as_number, working_dtype
 from ..model.degradation import Degradation
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 # Noise is drawn, and norms are summed, this many values at a time.
 _SLAB = 1 << 18
+
+# Rows of a scene that are blurred at once.
+_ROWS = 8
 
 # No normal variate is this many deviations from its mean.
 _WIDEST = 100.0
@@ -58,16 +63,39 @@ def degrade(
     for axis, got, operator, needed in axes:
         if got != needed:
             raise ValueError(f"sri: {got} {axis}, but {operator} maps from {needed}; they must agree")
+    return degraded(image, dtype, degradation)
+
+
+def degraded(
+    image: Any, dtype: DTypeLike, degradation: Degradation, map_rows: Callable[..., Iterable[Any]] = map
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """What `degrade` returns, of a scene that was checked; rows are looked at by a `map`, which may be one on threads.
+
+    Parameters
+    ----------
+    image : array, or anything that renders rows
+    dtype : numpy dtype
+        Of the images.
+    degradation : Degradation
+    map_rows : callable(function, iterable) -> iterable
+        As `map`, results in the order of the items.
+    """
     hsi = np.zeros(degradation.hsi_shape)
     msi = np.empty(degradation.msi_shape, dtype)
-    seen_by = degradation.P1.tocsc()
-    # One fine row at a time: blurred along its columns, then added to the few coarse rows that see it. No copy of the
-    # scene is made, and the order of the sums does not depend on its size or on threads.
-    for i in range(shape[0]):
-        row = image.render(rows=slice(i, i + 1))[0] if rendered else image[i]
-        row = np.ascontiguousarray(row, dtype=np.float64)
-        msi[i] = (degradation.PM @ row.T).T
-        blurred = degradation.P2 @ row
+    seen_by, rendered = degradation.P1.tocsc(), hasattr(image, "render")
+
+    def blurred_rows(first):
+        found = []
+        for i in range(first, min(len(msi), first + _ROWS)):
+            row = image.render(rows=slice(i, i + 1))[0] if rendered else image[i]
+            row = np.ascontiguousarray(row, dtype=np.float64)
+            msi[i] = (degradation.PM @ row.T).T
+            found.append(degradation.P2 @ row)
+        return found
+
+    # A fine row is blurred along its columns, then added to the few coarse rows that see it. No copy of the scene is
+    # made, and the order of the sums does not depend on its size or on threads.
+    for i, blurred in enumerate(chain.from_iterable(map_rows(blurred_rows, range(0, len(msi), _ROWS)))):
         for entry in range(seen_by.indptr[i], seen_by.indptr[i + 1]):
             hsi[seen_by.indices[entry]] += seen_by.data[entry] * blurred
     return hsi.astype(dtype, copy=False), msi

@@ -1,5 +1,8 @@
 """Maps under total variation: the quadratic against dense matrices, the risk against the truth, the choice of λ."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numba
 import numpy as np
 import oracle
@@ -8,8 +11,8 @@ from fastccpd.kernels import jit
 from scenery import band_means, blur, noisy_salinas, observe
 from scipy.stats import spearmanr
 
-from fastccpd import Degradation, Problem, Status
-from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps, windows
+from fastccpd import Degradation, Problem, Status, threads
+from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps, watch, windows
 from fastccpd.estimation.map_data import Blur, MapData, WhitenedImage
 from fastccpd.estimation.map_system import MapSystem
 from fastccpd.estimation.subspace import smoothed, spectra_of
@@ -284,16 +287,20 @@ def test_a_fit_that_is_out_of_time_ends_at_the_first_strength():
     assert np.isfinite(late.Z).all()
 
 
-def test_a_fit_is_the_same_bytes_on_any_number_of_threads_and_leaves_its_inputs_alone(monkeypatch):
+@pytest.mark.parametrize("large", [False, True], ids=["whole", "by windows"])
+def test_a_fit_is_the_same_bytes_on_any_number_of_threads_and_leaves_its_inputs_alone(large, monkeypatch):
     monkeypatch.setattr(jit, "_LAUNCHES_WORTH", 0)
+    monkeypatch.setattr(threads, "_NUMBERS", 5000)
+    if large:
+        small_windows(monkeypatch)
     _, problem = observed(0, shape=(96, 80, 36))
     noise = known_noise(problem)
     given = [a.tobytes() for a in (problem.hsi, problem.msi, noise.hsi, noise.msi)]
     before = numba.get_num_threads()
     try:
         results = []
-        for threads in (1, numba.config.NUMBA_NUM_THREADS):
-            numba.set_num_threads(threads)
+        for count in (1, numba.config.NUMBA_NUM_THREADS):
+            numba.set_num_threads(count)
             results.append(fit_maps(problem, noise))
     finally:
         numba.set_num_threads(before)
@@ -438,6 +445,40 @@ def test_windows_are_spread_over_a_large_scene_and_see_it_as_the_whole_does(monk
         assert part.sri_shape[:2] == (rows.stop - rows.start, columns.stop - columns.start)
         for seen, given in zip(degrade(scene[rows, columns], part.degradation), (part.hsi, part.msi)):
             np.testing.assert_allclose(given, seen, atol=1e-12)
+
+
+def test_windows_are_fitted_on_threads_but_the_callback_is_called_by_the_one_that_waits(monkeypatch):
+    small_windows(monkeypatch)
+    monkeypatch.setattr(threads, "_PULSE", 0.0)
+    monkeypatch.setattr(watch, "_PULSE", 0.0)
+    _, problem = observed(0, shape=(96, 80, 36))
+    fitting, calling = set(), []
+
+    class Probed(windows.Probed):
+        def descend(self, weight):
+            fitting.add(threading.get_ident())
+            return super().descend(weight)
+
+    def callback(progress):
+        calling.append(threading.get_ident())
+        return bool(fitting)
+
+    monkeypatch.setattr(tv_maps, "Probed", Probed)
+    fit = fit_maps(problem, known_noise(problem), callback=callback)
+    assert fit.status is Status.CALLBACK
+    assert set(calling) == {threading.get_ident()}
+    if numba.get_num_threads() > 1:
+        assert fitting
+        assert threading.get_ident() not in fitting
+
+
+def test_a_halt_is_told_to_all_threads_that_work_for_a_stage():
+    watched = watch.Watch("stage", callback=lambda progress: True, time_limit=0.0)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(watched.pulse).result()
+        with pytest.raises(watch.Stopped):
+            watched.pulse()
+        assert isinstance(other.submit(watched.pulse).exception(), watch.Stopped)
 
 
 def test_windows_that_lack_data_are_left_out_and_most_of_them_leave_all_to_the_whole(monkeypatch):
