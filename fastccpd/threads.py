@@ -16,7 +16,7 @@ from .blas import one_blas_thread
 _PULSE = 0.05
 
 # Numbers that a piece of rows has, about: far more than what handing it over costs.
-_NUMBERS = 1 << 17
+_NUMBERS = 1 << 18
 
 
 @contextmanager

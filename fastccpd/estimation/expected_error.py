@@ -28,9 +28,6 @@ _NEIGHBOURHOOD = 2.0
 # Samples, of large scenes fewer, whose neighbourhoods are as small a part of them; and how far each is solved.
 _SAMPLES, _SAMPLES_OF_LARGE, _CG_STEPS, _CG_RTOL = 4, 2, 60, 0.05
 
-# Rows that are looked at at once.
-_ROWS = 32
-
 # How much larger errors are than the distribution says.
 _DETAILS = 1.2
 
@@ -117,25 +114,41 @@ def _sample(system, rng):
     noise[...] = 0.0
     system.data.disturb(partial(_signs, rng), noise)
     rows, below, right = (layout.rows(stack) for stack in (noise, system.below, system.right))
-    for i in range(0, layout.I, _ROWS):
-        system.pulse()
-        part = slice(i, i + _ROWS)
-        steps = np.sqrt(below[part]) * _signs(rng, rows[part].shape)
-        rows[part] -= steps
-        rows[i + 1 : i + 1 + _ROWS] += steps[: layout.I - i - 1]
-        steps = np.sqrt(right[part]) * _signs(rng, rows[part].shape)
-        rows[part] -= steps
-        rows[part, :, 1:] += steps[:, :, :-1]
+    bits = [rng.bytes(-(-rows.size // 8)) for _ in range(2)]
+    system.pulse()
+
+    def add(part):
+        """White noise on the differences of some rows; what it adds to the row below them is returned."""
+        first, count = part.start * rows[0].size, (part.stop - part.start) * rows[0].size
+        down, across = (_signs_of(drawn, first, count).reshape(rows[part].shape) for drawn in bits)
+        down *= np.sqrt(below[part])
+        across *= np.sqrt(right[part])
+        rows[part] -= down
+        rows[part][1:] += down[:-1]
+        rows[part] -= across
+        rows[part, :, 1:] += across[:, :, :-1]
+        return part.stop, down[-1]
+
+    for i, down in by_rows(add, len(rows), rows[0].size):
+        if i < len(rows):
+            rows[i] += down
     sample = layout.zeros()
     system.solve(sample, system.residual(sample, noise)[1], _CG_STEPS, _CG_RTOL)
     return sample
 
 
 def _signs(rng, shape):
-    """Plus or minus one, by the bits of as many bytes as it takes."""
+    """Plus or minus one."""
     count = int(np.prod(shape))
-    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-count // 8)), np.uint8), count=count)
-    return (2.0 * bits.astype(np.float32) - 1.0).reshape(shape)
+    return _signs_of(rng.bytes(-(-count // 8)), 0, count).reshape(shape)
+
+
+def _signs_of(drawn, first, count):
+    """Plus or minus one by so many bits of some bytes, from the bit `first` on."""
+    skipped = first % 8
+    drawn = np.frombuffer(drawn, np.uint8)[first // 8 :]
+    bits = np.unpackbits(drawn[: -(-(skipped + count) // 8)])[skipped : skipped + count]
+    return 2.0 * bits.astype(np.float32) - np.float32(1.0)
 
 
 def _pattern(Z, coarse, ends, data):

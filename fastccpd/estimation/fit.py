@@ -33,8 +33,8 @@ def shown_cost(problem: Problem, image: Maps | FusionResult | Array) -> float:
     float
     """
     if isinstance(image, Maps):
-        with thread_map() as map_rows:
-            images = degraded(image, image.dtype, problem.degradation, map_rows)
+        with thread_map() as map_parts:
+            images = degraded(image, image.dtype, problem.degradation, map_parts)
     else:
         images = degrade(image, problem.degradation)
     total, valid = 0.0, (problem.hsi_valid, problem.msi_valid)

@@ -27,12 +27,10 @@ from ..kernels.map_steps import (
 )
 from ..kernels.vectors import PIECE, dot_pieces, total_of
 from ..model.types import Array
+from ..threads import by_rows
 
 # The last level of aggregates has no more than so many.
 _FEW = 16
-
-# Pieces of an inner product between which nothing is kept: 4 MB of either stack.
-_PIECES_AT_ONCE = 64
 
 _NOTHING = np.empty(0, np.float32)
 
@@ -66,16 +64,19 @@ class Layout:
 
     def maps(self, stack: Array) -> Array:
         """A stack as (I, J, P) maps."""
-        return np.ascontiguousarray(self.view(stack))
+        view, maps = self.view(stack), np.empty((self.I, self.J, self.P), stack.dtype)
+
+        def copy(part):
+            maps[part] = view[part]
+
+        by_rows(copy, self.I, self.J * self.P)
+        return maps
 
 
 def inner(one: Array, other: Array) -> float:
-    """<one, other> of two stacks, summed in float64; of float32 ones some pieces are copied at a time."""
+    """<one, other> of two stacks, summed in float64."""
     sums = np.empty(-(-one.size // PIECE))
-    for n in range(0, len(sums), _PIECES_AT_ONCE):
-        part = slice(n * PIECE, (n + _PIECES_AT_ONCE) * PIECE)
-        a, b = (readonly(np.ascontiguousarray(stack[part], np.float64)) for stack in (one, other))
-        dot_pieces(a, b, sums[n : n + _PIECES_AT_ONCE], work=4.0 * a.size, least=LEAST)
+    dot_pieces(readonly(one), readonly(other), sums, work=4.0 * one.size, least=LEAST)
     return total_of(sums.tolist())
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Noise is drawn, and norms are summed, this many values at a time.
 _SLAB = 1 << 18
 
-# Rows of a scene that are blurred at once.
-_ROWS = 8
+# Rows of the HSI that a part of a scene has, at least.
+_ROWS = 16
 
 # No normal variate is this many deviations from its mean.
 _WIDEST = 100.0
@@ -67,9 +67,9 @@ def degrade(
 
 
 def degraded(
-    image: Any, dtype: DTypeLike, degradation: Degradation, map_rows: Callable[..., Iterable[Any]] = map
+    image: Any, dtype: DTypeLike, degradation: Degradation, map_parts: Callable[..., Iterable[Any]] | None = None
 ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """What `degrade` returns, of a scene that was checked; rows are looked at by a `map`, which may be one on threads.
+    """What `degrade` returns, of a scene that was checked; in parts by a `map`, which may be one on threads.
 
     Parameters
     ----------
@@ -77,28 +77,40 @@ def degraded(
     dtype : numpy dtype
         Of the images.
     degradation : Degradation
-    map_rows : callable(function, iterable) -> iterable
-        As `map`, results in the order of the items.
+    map_parts : callable(function, iterable) -> iterable, optional
+        As `map`. A part has some rows of the HSI and some of the MSI; fine rows that two of them see are made twice.
     """
-    hsi = np.zeros(degradation.hsi_shape)
-    msi = np.empty(degradation.msi_shape, dtype)
+    hsi, msi = np.zeros(degradation.hsi_shape), np.empty(degradation.msi_shape, dtype)
     seen_by, rendered = degradation.P1.tocsc(), hasattr(image, "render")
 
-    def blurred_rows(first):
-        found = []
-        for i in range(first, min(len(msi), first + _ROWS)):
+    # One fine row at a time: blurred along its columns, then added to the few coarse rows that see it. No copy of the
+    # scene is made, and the order of the sums does not depend on its size or on threads.
+    def see(coarse, fine, rows_seen):
+        for i in rows_seen:
             row = image.render(rows=slice(i, i + 1))[0] if rendered else image[i]
             row = np.ascontiguousarray(row, dtype=np.float64)
-            msi[i] = (degradation.PM @ row.T).T
-            found.append(degradation.P2 @ row)
-        return found
+            if fine.start <= i < fine.stop:
+                msi[i] = (degradation.PM @ row.T).T
+            entries = slice(*seen_by.indptr[i : i + 2])
+            rows = zip(seen_by.indices[entries], seen_by.data[entries], strict=True)
+            rows = [(k, weight) for k, weight in rows if coarse.start <= k < coarse.stop]
+            blurred = degradation.P2 @ row if rows else 0.0
+            for k, weight in rows:
+                hsi[k] += weight * blurred
 
-    # A fine row is blurred along its columns, then added to the few coarse rows that see it. No copy of the scene is
-    # made, and the order of the sums does not depend on its size or on threads.
-    for i, blurred in enumerate(chain.from_iterable(map_rows(blurred_rows, range(0, len(msi), _ROWS)))):
-        for entry in range(seen_by.indptr[i], seen_by.indptr[i + 1]):
-            hsi[seen_by.indices[entry]] += seen_by.data[entry] * blurred
+    parts = _parts(degradation.P1, 1 if map_parts is None else max(1, len(hsi) // _ROWS))
+    if sum(len(rows_seen) for *_, rows_seen in parts) > 1.5 * len(msi):  # a blur that reaches far
+        parts = _parts(degradation.P1, 1)
+    for _ in (map_parts or map)(see, *zip(*parts, strict=True)):
+        pass
     return hsi.astype(dtype, copy=False), msi
+
+
+def _parts(P1, count):
+    """(coarse rows, fine rows, all fine rows that are needed for both) of so many parts of a scene."""
+    ends = ([n * size // count for n in range(count + 1)] for size in P1.shape)
+    slices = zip(*([slice(*pair) for pair in pairwise(part)] for part in ends), strict=True)
+    return [(a, b, np.union1d(P1[a].indices, np.arange(b.start, b.stop))) for a, b in slices]
 
 
 def add_noise(
