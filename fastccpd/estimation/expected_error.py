@@ -6,10 +6,10 @@ and n' white on data and differences (random signs, for only second moments matt
 added, and the fine detail that the maps lack (`missing_detail.py`), up to half of all that. On the scenes measured,
 errors were about a fifth larger than the distribution says.
 
-**Where.** Four samples are few, so the pattern is shared with what is known without chance. Its square has three parts:
-the error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they were found from; what the choice of
-λ decides, the squared changes to the maps at both ends of the path; and the squared step to the neighbours, for edges
-are displaced and dulled. The last two are spread over the neighbourhood. Their shares are empirical.
+**Where.** Samples are few, so the pattern is shared with what is known without chance. Its square has three parts: the
+error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they were found from; what the choice of λ
+decides, the squared changes to the maps at both ends of the path; and the squared step to the neighbours, for edges are
+displaced and dulled. The last two are spread over the neighbourhood. Their shares are empirical.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,9 @@ from .windows import LARGE
 # Pixels, as the standard deviation of a Gaussian, over which the pattern of an expected error is spread.
 _NEIGHBOURHOOD = 2.0
 
-# Samples, of large scenes fewer, whose neighbourhoods are as small a part of them; and how far each is solved.
-_SAMPLES, _SAMPLES_OF_LARGE, _CG_STEPS, _CG_RTOL = 4, 2, 60, 0.05
+# Samples, fewer of large scenes, whose neighbourhoods are as small a part of them, and of many maps, over which chance
+# is averaged already; and how far each is solved.
+_SAMPLES, _FEWER_SAMPLES, _MANY_MAPS, _CG_STEPS, _CG_RTOL = 4, 2, 10, 60, 0.05
 
 # How much larger errors are than the distribution says.
 _DETAILS = 1.2
@@ -72,7 +73,7 @@ def expected_error(
     S, rng = data.hsi.sigma[:, None] * data.F, np.random.default_rng(1)
     root = _root(S.T @ S / len(S))
     pixels, seconds = np.zeros(Z.shape[:2]), np.zeros((Z.shape[2], Z.shape[2]))
-    samples = _SAMPLES if pixels.size < LARGE else _SAMPLES_OF_LARGE
+    samples = _SAMPLES if pixels.size < LARGE and Z.shape[2] < _MANY_MAPS else _FEWER_SAMPLES
     for _ in range(samples):
         sample = data.layout.rows(_sample(system, rng))
         pixels += _of_pixels(lambda part, sample=sample: _squares(sample[part], root), sample) / samples

@@ -24,9 +24,10 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
     and the trace is had from a second fit to data with a known disturbance added: <change of fit, disturbance>. (One
     linear system with the Hessian at the fitted maps is cheaper, but finds up to an eighth more at 10 dB: λ is then one
     step too strong on four of ten scenes, and the image up to 0.46 dB worse.) Both fits follow λ downwards from strong
-    smoothing, each from the one before, until the estimate rises; of a large scene in windows (`windows.py`). σ is no
-    less than a floor, and more than the noise where spectra leave something unexplained. Of noise that has only the
-    share τ of σ² the estimate of the same risk is
+    smoothing, each from the one before, until the estimate rises; of a large scene in windows (`windows.py`). The
+    second one begins where χ² comes down to its expectation: before, the estimate cannot but fall. σ is no less than a
+    floor, and more than the noise where spectra leave something unexplained. Of noise that has only the share τ of σ²
+    the estimate of the same risk is
 
         χ² + τ (2 tr(∂fit/∂data) − N),                                                                      (3)
 
@@ -58,6 +59,10 @@ from .windows import Probed, windows_of
 # λ in units of sqrt(largest eigenvalue of R'R), the inverse of the noise of the map that the MSI sees best: where the
 # path begins, by what it goes on, where it ends.
 STRONGEST, STEP, WEAKEST = 2.83, 0.6, 0.07
+
+# Where χ² is more than this part of its expectation, and less than this part of what it was one λ before, maps are too
+# smooth, whatever their degrees of freedom: on seven scenes χ² of the chosen λ was 0.998 of its expectation at most.
+TOO_SMOOTH, STILL_FALLS = 1.1, 0.97
 
 # Where noise is a smaller part of σ² than this, χ² decides (3) at every λ, and the path has its last one alone.
 _NO_NOISE = 1e-3
@@ -157,7 +162,7 @@ class _Fit:
         every = np.ones(problem.hsi.shape[2], bool)
         self.known = every if problem.hsi_valid is None else problem.hsi_valid.any(axis=(0, 1))
         self.data = self._data(subspace.F)
-        self.steps = []
+        self.steps, self.every_risk = [], False
         self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
         self.smoothest: Array | None = None
         self.first = STRONGEST
@@ -175,8 +180,9 @@ class _Fit:
     def run(self, max_iter, spectra, weight):
         if spectra is not None:
             self.known[...] = True  # in the scene, if not in this part of it
+            self.every_risk = True  # for it is added to those of other parts
             self.data = self._data(spectra)
-        self.path = self._begin(self.data.layout.zeros())
+        self.path, self.max_iter = self._begin(self.data.layout.zeros()), max_iter
         try:
             self._rough_maps()
             if spectra is None:
@@ -246,15 +252,23 @@ class _Fit:
     def _down(self, parts, map_parts):
         """(step, cost, change) of one λ after the other until the risk, by all parts that of the whole, rises."""
         least, share = np.inf, self.data.size / sum(part.data.size for part in parts)
+        before, probed = np.inf, self.every_risk
         while self.weight > WEAKEST:
             found = np.array(list(map_parts(partial(Probed.descend, weight=self.weight), parts)))
-            chi2, dof, cost = (float(part) for part in share * found[:, :3].sum(axis=0))
-            step = self._step(self.weight, chi2, dof)
+            chi2, cost = (float(part) for part in share * found[:, :2].sum(axis=0))
+            # Strong smoothing leaves more than noise: while that falls, so does the risk, and nobody asks by how much.
+            falls = chi2 > TOO_SMOOTH * self.data.size and chi2 < STILL_FALLS * before
+            last = self.weight * STEP <= WEAKEST or len(self.steps) == self.max_iter
+            probed, before = probed or last or not falls, chi2
+            dof = np.nan
+            if probed:
+                dof = share * sum(map_parts(partial(Probed.degrees_of_freedom, weight=self.weight), parts))
+            step = self._step(self.weight, chi2, float(dof))
             self.steps.append(step)
             if self._risk(step) > least:
                 return
-            least = self._risk(step)
-            yield step, cost, float(found[:, 3].max())
+            least = self._risk(step) if probed else least
+            yield step, cost, float(found[:, 2].max())
             self.weight *= STEP
 
     def _step(self, weight, chi2, dof):

@@ -251,7 +251,9 @@ def test_spectra_freed_of_noise_are_closer_to_the_truth():
 def test_total_variation_along_the_bands_never_adds_to_the_noise(kind):
     t = np.linspace(0, 1, 120)
     f = {"steps": 9.0 * np.floor(4 * t), "slope": 20.0 * t, "constant": 5.0 + 0 * t, "noise alone": 0 * t}[kind]
-    errors = [np.sum((smoothed(f + np.random.default_rng(n).standard_normal(120)) - f) ** 2) for n in range(10)]
+    noisy = np.stack([f + np.random.default_rng(n).standard_normal(120) for n in range(10)], axis=1)
+    errors = np.sum((smoothed(noisy) - f[:, None]) ** 2, axis=0)
+    np.testing.assert_array_equal(smoothed(noisy[:, 3:4]), smoothed(noisy)[:, 3:4])
     assert np.mean(errors) < (0.9 if kind == "slope" else 0.4) * 120
 
 
@@ -411,7 +413,7 @@ def test_the_expected_error_is_about_the_true_one(snr, data_folder):
 def test_without_noise_the_weakest_weight_is_taken_and_with_noise_that_of_least_risk(monkeypatch):
     _, noisy = observed(0)
     fit = fit_maps(noisy, known_noise(noisy))
-    least = min(fit.path, key=lambda step: step[3])
+    least = min(probed(fit.path), key=lambda step: step[3])
     assert fit.weight == least[0]
     _, clean = observed(0, sigma=0.0)
     fit = fit_maps(clean, noise_of(clean))
@@ -425,6 +427,23 @@ def test_without_noise_the_weakest_weight_is_taken_and_with_noise_that_of_least_
     assert fit.dof == pytest.approx(whole.dof, rel=0.05)
     assert fit.chi2 == pytest.approx(whole.chi2, rel=0.1)
     np.testing.assert_allclose(fit.expected_error, whole.expected_error, rtol=0.3)
+
+
+def test_no_risk_is_asked_for_where_maps_are_far_too_smooth_and_the_image_is_the_same(monkeypatch):
+    _, problem = observed(0, sigma=0.01)
+    noise = known_noise(problem, 0.01)
+    fit = fit_maps(problem, noise)
+    monkeypatch.setattr(tv_maps, "TOO_SMOOTH", np.inf)
+    whole = fit_maps(problem, noise)
+    assert len(probed(fit.path)) < len(probed(whole.path)) == len(whole.path)
+    assert (fit.weight, fit.Z.tobytes()) == (whole.weight, whole.Z.tobytes())
+    assert fit.dof == pytest.approx(whole.dof, rel=0.1)
+    assert not np.isnan(fit_maps(problem, noise, max_iter=1).risk)
+
+
+def probed(path):
+    """The λ whose risk was estimated."""
+    return [step for step in path if not np.isnan(step[3])]
 
 
 def small_windows(monkeypatch):
@@ -501,7 +520,7 @@ def test_a_large_scene_has_the_weight_of_its_windows_and_nearly_the_same_image(m
     assert (fit.status, len(fit.trace)) == (Status.COST_SETTLED, 1)
     assert fit.dof == pytest.approx(whole.dof, rel=0.3)
     assert fit.risk == max(fit.chi2 - sum(problem.sizes) + 2.0 * (fit.dof + fit.S.size), fit.dof)
-    assert min(fit.path, key=lambda step: step[3])[0] == fit.weight
+    assert min(probed(fit.path), key=lambda step: step[3])[0] == fit.weight
     assert fit.expected_error is not None
     scene = np.einsum("ijp,kp->ijk", *map_scene((96, 80, 36)))
     errors = [np.linalg.norm(each.Z @ each.S.T - scene) for each in (fit, whole)]
