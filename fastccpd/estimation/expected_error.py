@@ -55,7 +55,7 @@ def expected_error(
     ends : sequence of (I, J, P) arrays
         The maps at both ends of the path of λ.
     system : MapSystem
-        With the weights of the squares at Z.
+        With the weights of the squares at Z; it is released.
     unexplained : (bands,) array
         The variance of what the spectra cannot explain, in the caller's units.
     missing : (bands,) array
@@ -79,11 +79,13 @@ def expected_error(
         pixels += _of_pixels(lambda part, sample=sample: _squares(sample[part], root), sample) / samples
         parts = by_rows(lambda part, sample=sample: _second(sample[part]), len(sample), sample[0].size)
         seconds += sum(parts) / (samples * pixels.size)
+        del sample  # its room is needed for the next one
     pixels = gaussian_filter(pixels, _NEIGHBOURHOOD) + unexplained.mean()
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
     spectrum = _DETAILS * np.sqrt(known + missing)
     system.pulse()
+    system.release()
     pattern = np.sqrt(pixels * _pattern(Z, coarse, ends, data))
     size2 = (pixels.mean() + missing.mean()) / max(float(pattern.mean()), 1e-300)
     return _DETAILS * np.sqrt(size2 * pattern), spectrum

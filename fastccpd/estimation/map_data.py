@@ -42,14 +42,12 @@ class Blur:
         sizes = [power_of_two(abs(P).max()) for P in self.operators]
         self.size = sizes[0] * sizes[1]
         self.operators = tuple(P / size for P, size in zip(self.operators, sizes, strict=True))
-        #: How much of each fine pixel the coarse ones see: the diagonal of P'P, over `size` squared.
-        self.coverage = self.coverage_of(1)
         #: The entries of P1, P2 and P2', and of P1', as kernels take them.
         self.compressed = tuple(_entries(compressed_rows(P)) for P in (*self.operators, self.operators[1].T))
         self.rows_back = _entries(compressed_rows(self.operators[0].T))
 
     def coverage_of(self, side: int) -> Array:
-        """The same of squares of `side` × `side` pixels."""
+        """How much of each square of fine pixels the coarse ones see: with side 1 the diagonal of P'P, over `size`²."""
         return np.multiply.outer(*(_seen_of_runs(P, side) for P in self.operators))
 
     def coarse(self, Z: Array) -> Array:
@@ -68,8 +66,13 @@ class Blur:
     def coarse_of_stack(self, layout: Layout, stack: Array) -> Array:
         """P Z of a stack, as (rows, columns, maps)."""
         rows = stack[GUARD:-GUARD].reshape(layout.I, 1, -1)
-        blurred = along(self._ahead[0], rows, axis=0).reshape(-1, layout.P, layout.width)[:, :, : layout.J]
-        return along(self._ahead[1], np.ascontiguousarray(np.moveaxis(blurred, 1, 2)), axis=1)
+
+        def of_rows(part):
+            blurred = along(compressed_rows(self._ahead[0][part]), rows, axis=0)
+            blurred = blurred.reshape(-1, layout.P, layout.width)[:, :, : layout.J]
+            return along(self._ahead[1], np.ascontiguousarray(np.moveaxis(blurred, 1, 2)), axis=1)
+
+        return np.concatenate(by_rows(of_rows, self._ahead[0].shape[0], rows[0].size))
 
     def add_fine(self, layout: Layout, H: Array, stack: Array) -> None:
         """Add P' H, H of (rows, columns, maps), to a stack."""
@@ -96,7 +99,8 @@ class WhitenedImage:
     def __init__(self, image: Array, sigma: Array, valid: Mask | None, mismatch: Array | None = None):
         self.image, self.sigma, self._valid = image, sigma, valid
         if valid is None:
-            self.kinds, self.bands = np.zeros(image.shape[:2], np.int64), np.ones((1, image.shape[2]), bool)
+            self.kinds = np.broadcast_to(np.int64(0), image.shape[:2])  # takes no room
+            self.bands = np.ones((1, image.shape[2]), bool)
             self.size = image.size
         else:
             # Pixels that have the same bands share a Gramian.
@@ -179,7 +183,7 @@ class MapData:
     def __init__(self, hsi: WhitenedImage, msi: WhitenedImage, blur: Blur, PM: Operator, F: Array):
         R = (PM @ (hsi.sigma[:, None] * F)) / msi.sigma[:, None]
         turn = _turn(R[msi.bands[msi.usual]], F)
-        by_hsi = blur.size**2 * blur.coverage.max() * np.square(F @ turn).sum(axis=0).max()
+        by_hsi = blur.size**2 * blur.coverage_of(1).max() * np.square(F @ turn).sum(axis=0).max()
         unit = np.sqrt(max(np.linalg.norm(R, 2) ** 2, by_hsi, 1e-300))
         # Maps in units of about the noise of the best one, whose range float32 has whatever the data are.
         scale = power_of_two(unit)
@@ -217,6 +221,10 @@ class MapData:
         coarse = by_rows(lambda part: self.hsi.seen_by(self.F, part), len(hsi), hsi[0].size)
         self.blur.add_fine(self.layout, np.concatenate(coarse), target)
         return target
+
+    def release(self) -> None:
+        """Let go of `target`: nothing is fitted any more."""
+        self.target = np.empty(0, self.target.dtype)
 
     def carried(self, maps: Array, F: Array) -> Array:
         """The stack of a scene whose (I, P, J) maps of other spectra F are known."""

@@ -98,7 +98,7 @@ class MapSystem:
         self.r, self._d = (layout.zeros() for _ in range(2))
         self.below, self.right, self._own = (layout.zeros(maps=1) for _ in range(3))
         self.rest, self._sums, self._pairs = np.zeros(layout.I), np.zeros(I1), np.zeros((layout.I + 1) // 2)
-        diagonal = (*map(readonly, (self._own, data.share, _plane(layout, blur.coverage))),)
+        diagonal = (*map(readonly, (self._own, data.share, _plane(layout, blur.coverage_of(1)))),)
         self._aggregates = _aggregates(data)
         starts = GUARD + np.cumsum([0] + [np.prod(level.shape) for level, *_ in self._aggregates])
         self._levels = np.array([(start, *level.shape[::2]) for start, (level, *_) in zip(starts, self._aggregates)])
@@ -117,6 +117,11 @@ class MapSystem:
         self._to_advance = (*pixelwise, *back)
         self._to_correct = self._levels, layout.P, readonly(inverses), self._y, self._y, self._sums_of_levels
         self._to_turn = *diagonal, a, g, readonly(self.r), readonly(self._y), self._width
+
+    def release(self) -> None:
+        """Let go of all room: nothing is solved any more."""
+        for name in ("r", "_d", "_y", "_inverses", "_to_blur", "_to_advance", "_to_correct", "_to_turn"):
+            setattr(self, name, None)
 
     def weigh(self, Z: Array, weight: float, rounding: float, knee: float) -> None:
         """Take the weights of the squares around Z."""

@@ -211,10 +211,11 @@ class _Fit:
         coarse = pixels_of(self.blur.coarse_of_stack(self.data.layout, self.path.Z), chosen)
         pixels = pixels_of(self.problem.hsi, chosen, fill, dtype=None)
         spectra = spectra_of(coarse, pixels, self.known, self.hsi.sigma)
-        before = self.data
+        rows, F = self.data.layout.rows(self.path.Z), self.data.F
+        del self.path, self.data  # their room is needed for the next ones
         self.data = self._data(scaled(spectra, self.differences))
-        Z = self.data.carried(before.layout.rows(self.path.Z), before.F)
-        del before, self.path  # their room is needed for the next ones
+        Z = self.data.carried(rows, F)
+        del rows
         self.path = self._begin(Z)
 
     def _follow_the_path(self, max_iter):
@@ -337,7 +338,8 @@ class _Fit:
                     error, spectrum = self._expected_error(Z, weight, self.smoothest)
             except Stopped as stopped:
                 status = stopped.status
-        del self.path  # its room is needed for the copy
+        del self.path, self.smoothest  # their room is needed for the copy
+        self.data.release()
         return MapFit(
             Z=data.layout.maps(Z),
             S=self.hsi.sigma[:, None] * data.F,
@@ -358,6 +360,7 @@ class _Fit:
     def _expected_error(self, Z, weight, smoothest):
         path = MapPath(self.path.system, Z)
         path.reweight(weight)
+        self.data.release()
         maps = [self.data.layout.view(stack) for stack in (Z, smoothest, self.path.Z)]
         coarse = self.blur.coarse_of_stack(self.data.layout, Z)
         self.watch.pulse()
