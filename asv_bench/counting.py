@@ -69,12 +69,12 @@ _KERNELS = {
     ),
     "residual_sums": Work("streamed residual", lambda a, R: a["Y"].size * (2.0 * R + 3.0), "Y A B Ct"),
     "render": Work("rendering", lambda a, R: 2.0 * a["out"].size * R, "A B Ct out"),
-    "turn_maps": Work("maps, direction", lambda a, R: 4.0 * _stack(a), "inverse r d"),
+    "turn_maps": Work("maps, direction", lambda a, R: 9.0 * _stack(a), "own share coverage r d"),
     "blur_maps": Work("maps, blur and energy", lambda a, R: _of_blur(a), "d ones below right out"),
     "advance_maps": Work(
         "maps, step",
-        lambda a, R: 19.0 * _stack(a) + 2.0 * np.prod(a["shape"][1:]) * len(a["back"][2]),
-        "d ones below right blurred inverse Z r",
+        lambda a, R: 24.0 * _stack(a) + 2.0 * np.prod(a["shape"][1:]) * len(a["back"][2]),
+        "d ones below right blurred own share coverage Z r",
     ),
     "correct_maps": Work("maps, aggregates", lambda a, R: 4.0 * a["r"].size, "inverse r"),
     "invert_diagonal": Work(

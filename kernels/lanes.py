@@ -203,10 +203,20 @@ def _reciprocal_root(context, a):
         vector = args[0].type
         kind, bits = ir.FunctionType(vector, [vector]), 64 if vector == _VECTOR else 32
         root = b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.sqrt.v{LANES}f{bits}"), args)
-        zero, one = (ir.Constant(vector, [value] * LANES) for value in (0.0, 1.0))
-        return b.select(b.fcmp_ordered(">", args[0], zero), b.fdiv(one, root), zero)
+        return _over_positive(b, args[0], root)
 
     return a(a), codegen
+
+
+@intrinsic
+def _reciprocal(context, a):
+    return a(a), lambda context, b, signature, args: _over_positive(b, args[0], args[0])
+
+
+def _over_positive(b, value, divisor):
+    """1 / divisor where `value` is positive, else 0."""
+    zero, one = (ir.Constant(value.type, [number] * LANES) for number in (0.0, 1.0))
+    return b.select(b.fcmp_ordered(">", value, zero), b.fdiv(one, divisor), zero)
 
 
 def _plain_store(array, offset, value):
@@ -217,9 +227,13 @@ def _plain_store_pairs(array, offset, value):
     array[offset : offset + LANES // 2] = value[::2] + value[1::2]
 
 
-def _plain_reciprocal_root(a):
+def _plain_reciprocal(a):
     positive = a > 0.0
-    return np.where(positive, 1 / np.sqrt(np.where(positive, a, 1)), 0).astype(a.dtype)
+    return np.where(positive, 1 / np.where(positive, a, 1), 0).astype(a.dtype)
+
+
+def _plain_reciprocal_root(a):
+    return _plain_reciprocal(np.sqrt(np.maximum(a, 0)))
 
 
 if numba.config.DISABLE_JIT:
@@ -245,10 +259,11 @@ if numba.config.DISABLE_JIT:
     def multiply_add(a, b, c):
         return a * b + c
 
-    store, store_pairs, reciprocal_root = _plain_store, _plain_store_pairs, _plain_reciprocal_root
+    store, store_pairs = _plain_store, _plain_store_pairs
+    reciprocal, reciprocal_root = _plain_reciprocal, _plain_reciprocal_root
     add, subtract, multiply, negate = np.add, np.subtract, np.multiply, np.negative
 else:
     load, load_as, load_twice, widen = _load, _load_as, _load_twice, _widen
     store, store_pairs, fill, fill_as = _store, _store_pairs, _fill, _fill_as
     add, subtract, multiply, multiply_add = _add, _subtract, _multiply, _multiply_add
-    negate, reciprocal_root = _negate, _reciprocal_root
+    negate, reciprocal, reciprocal_root = _negate, _reciprocal, _reciprocal_root

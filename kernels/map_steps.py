@@ -12,7 +12,8 @@ W = J numbers padded with zeros to a multiple of eight, then `GUARD` zeros again
 eight pixels of one map are a vector, no loop has a rest, and the next number to the left and right is always there to
 be read: beyond the border its weight is zero.
 
-**Preconditioner.** The diagonal of H on the grid, plus that of H on aggregates of 2 × 2, 4 × 4, … pixels (Bramble,
+**Preconditioner.** The diagonal of H on the grid, own + share a + coverage g with `own` the weights of a pixel's
+differences and g the diagonal of G, plus that of H on aggregates of 2 × 2, 4 × 4, … pixels (Bramble,
 Pasciak, Xu: Parallel multilevel preconditioners, 1990): y = Σ_l R_l diag(R_l'H R_l)⁻¹ R_l' r, R_l constant on
 aggregates. A sum, so <r, y> is one of sums over levels, and costs no pass of its own. The levels from the first
 aggregates on lie one behind the other in one array; `levels` has a row (start, rows, width) for each.
@@ -47,6 +48,7 @@ from .lanes import (
     load_twice,
     multiply,
     multiply_add,
+    reciprocal,
     store,
     store_pairs,
     subtract,
@@ -84,22 +86,30 @@ def _differences(d, at, before, after, below, right, place, W):
     return multiply_add(load_as(right, place, d), subtract(here, load_as(d, at + 1, d)), total)
 
 
+@inlined
+def _inverse(own, share, coverage, a, g, place, like):
+    """1 / (own + share a + coverage g) at eight pixels, one over the diagonal of H; zero where there is nothing."""
+    diagonal = multiply_add(load_as(share, place, like), a, load_as(own, place, like))
+    return reciprocal(multiply_add(load_as(coverage, place, like), g, diagonal))
+
+
 @kernel
-def turn_maps(team, shape, inverse, r, coarser, coarse_width, beta, d):
+def turn_maps(team, shape, own, share, coverage, a, g, r, coarser, coarse_width, beta, d):
     """The next conjugate direction.
 
-    (3),(S),(S),(S1),(),()->(S)
-    d = inverse * r + what `coarser`, the first level of aggregates, adds, + beta d.
+    (3),(L),(L),(L),(P),(P),(S),(S1),(),()->(S)
+    d = r / (own + share a + coverage g) + what `coarser`, the first level of aggregates, adds, + beta d.
     """
     I, P, W = shape
     for i in part_of(team, I):
-        share = fill_as(beta, d)
+        before = fill_as(beta, d)
         for p in range(P):
             at, above = GUARD + (i * P + p) * W, GUARD + (i // 2 * P + p) * coarse_width
+            by_msi, by_hsi = fill_as(a[p], d), fill_as(g[p], d)
             for j in range(0, W, LANES):
-                y = load_twice(coarser, above + j // 2, d)
-                y = multiply_add(load_as(inverse, at + j, d), load_as(r, at + j, d), y)
-                store(d, at + j, multiply_add(share, load_as(d, at + j, d), y))
+                inverse = _inverse(own, share, coverage, by_msi, by_hsi, GUARD + i * W + j, d)
+                y = multiply_add(inverse, load_as(r, at + j, d), load_twice(coarser, above + j // 2, d))
+                store(d, at + j, multiply_add(before, load_as(d, at + j, d), y))
 
 
 @kernel
@@ -191,13 +201,33 @@ def blur_maps(
 
 @kernel
 def advance_maps(
-    team, shape, alpha, d, a, ones, below, right, odd, extras, back, blurred, inverse, coarse_width, Z, r, coarser, sums
+    team,
+    shape,
+    alpha,
+    d,
+    a,
+    ones,
+    below,
+    right,
+    odd,
+    extras,
+    back,
+    blurred,
+    own,
+    share,
+    coverage,
+    g,
+    coarse_width,
+    Z,
+    r,
+    coarser,
+    sums,
 ):
     """A step along d.
 
-    (3),(),(S),(P),(L),(L),(L),(m),(k,P,P),csr,(T),(S),()->(S),(S),(S1),(I2)
+    (3),(),(S),(P),(L),(L),(L),(m),(k,P,P),csr,(T),(L),(L),(L),(P),()->(S),(S),(S1),(I2)
     Z += alpha d, if Z is not empty, r -= alpha H d, coarser = sums of r over 2 x 2 pixels, sums[i] = the part of
-    r' inverse r of two rows.
+    r' r / (own + share a + coverage g) of two rows.
     """
     I, P, W = shape
     back_starts, back_columns, back_values = back
@@ -215,7 +245,7 @@ def advance_maps(
                         value += extra[p, q] * d[at + q * W]
                     r[at + p * W] -= alpha * value
             for p in range(P):
-                at, own = GUARD + (i * P + p) * W, fill_as(a[p], d)
+                at, by_msi, by_hsi = GUARD + (i * P + p) * W, fill_as(a[p], d), fill_as(g[p], d)
                 for first in range(0, W, RUN):
                     last, part = min(W, first + RUN), fill_as(0.0, d)
                     for entry in range(back_starts[i], back_starts[i + 1]):
@@ -227,12 +257,13 @@ def advance_maps(
                     for j in range(first, last, LANES):
                         here, place = load_as(d, at + j, d), GUARD + i * W + j
                         Hd = _differences(d, at + j, before, after, below, right, place, W)
-                        Hd = multiply_add(multiply(own, load_as(ones, place, d)), here, Hd)
+                        Hd = multiply_add(multiply(by_msi, load_as(ones, place, d)), here, Hd)
                         left = multiply_add(step, Hd, load_as(r, at + j, d))
                         store(r, at + j, left)
                         if moves:
                             store(Z, at + j, multiply_add(along, load_as(d, at + j, Z), load_as(Z, at + j, Z)))
-                        part = multiply_add(multiply(left, left), load_as(inverse, at + j, d), part)
+                        inverse = _inverse(own, share, coverage, by_msi, by_hsi, place, d)
+                        part = multiply_add(multiply(left, left), inverse, part)
                     total = add(total, widen(part))
         for p in range(P):
             at, to = GUARD + (2 * pair * P + p) * W, GUARD + (pair * P + p) * coarse_width
@@ -297,17 +328,16 @@ def correct_maps(team, levels, maps, inverse, r, y, sums):
 
 @kernel
 def invert_diagonal(team, rows, maps, width, first, own, share, coverage, a, g, inverse):
-    """One over the diagonal of H, on the grid or on aggregates; zero where there is nothing.
+    """One over the diagonal of H on aggregates; zero where there is nothing.
 
     (),(),(),(),(L),(L),(L),(P),(P)->(S)
     inverse = 1 / (own + share a + coverage g) from the number `first` on.
     """
     for i in part_of(team, rows):
         for p in range(maps):
-            at, place = first + (i * maps + p) * width, GUARD + i * width
-            for j in range(width):
-                value = own[place + j] + share[place + j] * a[p] + coverage[place + j] * g[p]
-                inverse[at + j] = 1.0 / value if value > 0.0 else 0.0
+            at, by_msi, by_hsi = first + (i * maps + p) * width, fill_as(a[p], inverse), fill_as(g[p], inverse)
+            for j in range(0, width, LANES):
+                store(inverse, at + j, _inverse(own, share, coverage, by_msi, by_hsi, GUARD + i * width + j, inverse))
 
 
 @kernel

@@ -4,8 +4,10 @@ import threading
 import time
 
 import numba
+import numpy as np
 import pytest
 
+from fastccpd import threads
 from fastccpd.threads import thread_map
 
 pytestmark = pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="for two threads")
@@ -47,3 +49,36 @@ def test_an_error_of_a_piece_is_raised_and_the_next_block_works():
         list(map_pieces(lambda n: 1 // n, (1, 0, 2)))
     with thread_map() as map_pieces:
         assert list(map_pieces(lambda n: n, (1, 2))) == [1, 2]
+
+
+def test_kernels_in_a_piece_are_serial():
+    before = numba.get_num_threads()
+    with thread_map() as map_pieces:
+        assert list(map_pieces(lambda n: numba.get_num_threads(), range(4))) == [1] * 4
+    assert numba.get_num_threads() == before
+
+
+def test_the_waiting_thread_is_called_again_and_again_and_may_end_it_all():
+    done, called = [], []
+
+    def piece(n):
+        time.sleep(0.2)
+        done.append(n)
+
+    def pulse():
+        called.append(threading.get_ident())
+        if len(called) > 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), thread_map(pulse) as map_pieces:
+        list(map_pieces(piece, range(50)))
+    assert called == [threading.get_ident()] * 2
+    assert len(done) <= 2 * numba.get_num_threads()
+
+
+def test_slices_of_rows_cover_all_of_them_and_do_not_depend_on_threads():
+    slices = threads.row_slices(1000, 1000)
+    assert np.array_equal(np.concatenate([np.arange(1000)[part] for part in slices]), np.arange(1000))
+    assert len(slices) > 1
+    assert threads.by_rows(lambda part: part, 1000, 1000) == slices
+    assert threads.by_rows(lambda part: part, 0, 1000) == []

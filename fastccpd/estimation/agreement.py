@@ -29,10 +29,11 @@ import numpy as np
 from ..model.degradation import Degradation
 from ..model.problem import Problem
 from ..model.types import Array
+from ..threads import by_rows
 from .map_data import Blur
 from .misplacement import explained, misplaced
-from .moments import Moments, eigh_signed, moments_of
-from .sums import COMMON, Sums
+from .moments import Moments, eigh_signed, moments_of_pixels
+from .sums import COMMON, Sums, added
 
 # With fewer pixels nothing is said, nor with so few more than signals. Bands whose estimates differ by no more than so
 # many times what chance makes of them have one σ. So many standard errors are rare. Second moments are rounded by such
@@ -173,11 +174,15 @@ def agreement_of(problem: Problem) -> Agreement | None:
         missing = ~problem.msi_valid[:, :, problem.msi_valid.any(axis=(0, 1))]
         reach = Blur(Degradation(abs(P1), abs(P2), problem.degradation.PM))
         chosen &= ~reach.coarse(missing.astype(np.float64)).any(axis=2)
-    image = np.ascontiguousarray(problem.msi, dtype=np.float64)
+    image = np.ascontiguousarray(problem.msi)
     seen = Blur(problem.degradation).coarse(image), problem.hsi, misplaced(problem.degradation, image)
     squares = (np.asarray(P.multiply(P).sum(axis=1)).ravel() for P in (P1, P2))
-    # Only whole pixels: what would fill a gap is no measurement.
-    moments = moments_of(np.concatenate([part[chosen] for part in seen], axis=1)[None])
+
+    def pixels(rows):  # only whole ones: what would fill a gap is no measurement
+        return moments_of_pixels(np.concatenate([image[rows][chosen[rows]] for image in seen], axis=1))
+
+    bands = sum(image.shape[2] for image in seen)
+    moments = added(by_rows(pixels, len(chosen), chosen.shape[1] * bands), moments_of_pixels(np.zeros((0, bands))))
     return Agreement(moments, float(np.multiply.outer(*squares)[chosen].sum()), PM)
 
 

@@ -242,7 +242,7 @@ def closeness(problem: Problem, subspace: Subspace, fit: MapFit) -> float:
 def clean_problem(maps: Maps, degradation: Degradation) -> Problem:
     """What the two images would be without noise, the MSI in an orthonormal basis of the spectra."""
     Q, T = np.linalg.qr(maps.S)
-    coarse = Blur(degradation).coarse(np.ascontiguousarray(maps.Z, dtype=np.float64))
+    coarse = Blur(degradation).coarse(np.ascontiguousarray(maps.Z))
     # Coordinates may be larger than any value of the images, which were checked.
     operators = Degradation(degradation.P1, degradation.P2, Q.T)
     return Problem(coarse @ maps.S.T, maps.Z @ T.T, operators, check_finite=False)

@@ -6,10 +6,10 @@ and n' white on data and differences (random signs, for only second moments matt
 added, and the fine detail that the maps lack (`missing_detail.py`), up to half of all that. On the scenes measured,
 errors were about a fifth larger than the distribution says.
 
-**Where.** Four samples are few, so the pattern is shared with what is known without chance. Its square has three parts:
-the error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they were found from; what the choice of
-λ decides, the squared changes to the maps at both ends of the path; and the squared step to the neighbours, for edges
-are displaced and dulled. The last two are spread over the neighbourhood. Their shares are empirical.
+**Where.** Samples are few, so the pattern is shared with what is known without chance. Its square has three parts: the
+error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they were found from; what the choice of λ
+decides, the squared changes to the maps at both ends of the path; and the squared step to the neighbours, for edges are
+displaced and dulled. The last two are spread over the neighbourhood. Their shares are empirical.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,16 @@ from functools import partial
 import numpy as np
 
 from ..model.types import Array
-from ..threads import thread_map
+from ..threads import by_rows
 from .map_system import MapSystem
 from .windows import LARGE
 
 # Pixels, as the standard deviation of a Gaussian, over which the pattern of an expected error is spread.
 _NEIGHBOURHOOD = 2.0
 
-# Samples, of large scenes fewer, whose neighbourhoods are as small a part of them; and how far each is solved.
-_SAMPLES, _SAMPLES_OF_LARGE, _CG_STEPS, _CG_RTOL = 4, 2, 60, 0.05
-
-# Rows that are looked at at once.
-_ROWS = 32
+# Samples, fewer of large scenes, whose neighbourhoods are as small a part of them, and of many maps, over which chance
+# is averaged already; and how far each is solved.
+_SAMPLES, _FEWER_SAMPLES, _MANY_MAPS, _CG_STEPS, _CG_RTOL = 4, 2, 10, 60, 0.05
 
 # How much larger errors are than the distribution says.
 _DETAILS = 1.2
@@ -40,6 +38,7 @@ _MOST_MISSING = 0.5
 
 def expected_error(
     Z: Array,
+    coarse: Array,
     ends: Sequence[Array],
     system: MapSystem,
     unexplained: Array,
@@ -51,10 +50,12 @@ def expected_error(
     ----------
     Z : (I, J, P) array
         The maps.
+    coarse : (rows, columns, P) array
+        The same at the HSI's pixels.
     ends : sequence of (I, J, P) arrays
         The maps at both ends of the path of λ.
     system : MapSystem
-        With the weights of the squares at Z.
+        With the weights of the squares at Z; it is released.
     unexplained : (bands,) array
         The variance of what the spectra cannot explain, in the caller's units.
     missing : (bands,) array
@@ -72,17 +73,20 @@ def expected_error(
     S, rng = data.hsi.sigma[:, None] * data.F, np.random.default_rng(1)
     root = _root(S.T @ S / len(S))
     pixels, seconds = np.zeros(Z.shape[:2]), np.zeros((Z.shape[2], Z.shape[2]))
-    samples = _SAMPLES if pixels.size < LARGE else _SAMPLES_OF_LARGE
+    samples = _SAMPLES if pixels.size < LARGE and Z.shape[2] < _MANY_MAPS else _FEWER_SAMPLES
     for _ in range(samples):
         sample = data.layout.rows(_sample(system, rng))
-        pixels += _by_rows(lambda part, sample=sample: _squares(sample[part], root), len(sample)) / samples
-        seconds += sum(row @ row.T for row in sample) / (samples * pixels.size)
+        pixels += _of_pixels(lambda part, sample=sample: _squares(sample[part], root), sample) / samples
+        parts = by_rows(lambda part, sample=sample: _second(sample[part]), len(sample), sample[0].size)
+        seconds += sum(parts) / (samples * pixels.size)
+        del sample  # its room is needed for the next one
     pixels = gaussian_filter(pixels, _NEIGHBOURHOOD) + unexplained.mean()
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
     spectrum = _DETAILS * np.sqrt(known + missing)
     system.pulse()
-    pattern = np.sqrt(pixels * _pattern(Z, ends, data))
+    system.release()
+    pattern = np.sqrt(pixels * _pattern(Z, coarse, ends, data))
     size2 = (pixels.mean() + missing.mean()) / max(float(pattern.mean()), 1e-300)
     return _DETAILS * np.sqrt(size2 * pattern), spectrum
 
@@ -92,11 +96,14 @@ def _root(metric):
     return np.linalg.cholesky(metric + 1e-12 * max(float(np.trace(metric)), 1e-300) * np.eye(len(metric)))
 
 
-def _by_rows(function, count):
-    """What a function of a slice of rows gives of all of them, on threads; nothing of the size of all maps is made."""
-    parts = [slice(i, i + _ROWS) for i in range(0, count, _ROWS)]
-    with thread_map() as map_pieces:
-        return np.concatenate(list(map_pieces(function, parts)))
+def _of_pixels(function, rows):
+    """What a function of a slice of (n, P, J) rows gives of each of their pixels, on threads."""
+    return np.concatenate(by_rows(function, len(rows), rows[0].size))
+
+
+def _second(rows):
+    """The sum of z z' over the pixels of some (n, P, J) rows."""
+    return sum(row @ row.T for row in rows)
 
 
 def _squares(rows, root):
@@ -110,44 +117,61 @@ def _sample(system, rng):
     noise[...] = 0.0
     system.data.disturb(partial(_signs, rng), noise)
     rows, below, right = (layout.rows(stack) for stack in (noise, system.below, system.right))
-    for i in range(0, layout.I, _ROWS):
-        system.pulse()
-        part = slice(i, i + _ROWS)
-        steps = np.sqrt(below[part]) * _signs(rng, rows[part].shape)
-        rows[part] -= steps
-        rows[i + 1 : i + 1 + _ROWS] += steps[: layout.I - i - 1]
-        steps = np.sqrt(right[part]) * _signs(rng, rows[part].shape)
-        rows[part] -= steps
-        rows[part, :, 1:] += steps[:, :, :-1]
+    bits = [rng.bytes(-(-rows.size // 8)) for _ in range(2)]
+    system.pulse()
+
+    def add(part):
+        """White noise on the differences of some rows; what it adds to the row below them is returned."""
+        first, count = part.start * rows[0].size, (part.stop - part.start) * rows[0].size
+        down, across = (_signs_of(drawn, first, count).reshape(rows[part].shape) for drawn in bits)
+        down *= np.sqrt(below[part])
+        across *= np.sqrt(right[part])
+        rows[part] -= down
+        rows[part][1:] += down[:-1]
+        rows[part] -= across
+        rows[part, :, 1:] += across[:, :, :-1]
+        return part.stop, down[-1]
+
+    for i, down in by_rows(add, len(rows), rows[0].size):
+        if i < len(rows):
+            rows[i] += down
     sample = layout.zeros()
     system.solve(sample, system.residual(sample, noise)[1], _CG_STEPS, _CG_RTOL)
     return sample
 
 
 def _signs(rng, shape):
-    """Plus or minus one, by the bits of as many bytes as it takes."""
+    """Plus or minus one."""
     count = int(np.prod(shape))
-    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-count // 8)), np.uint8), count=count)
-    return (2.0 * bits.astype(np.float32) - 1.0).reshape(shape)
+    return _signs_of(rng.bytes(-(-count // 8)), 0, count).reshape(shape)
 
 
-def _pattern(Z, ends, data):
+def _signs_of(drawn, first, count):
+    """Plus or minus one by so many bits of some bytes, from the bit `first` on."""
+    skipped = first % 8
+    drawn = np.frombuffer(drawn, np.uint8)[first // 8 :]
+    bits = np.unpackbits(drawn[: -(-(skipped + count) // 8)])[skipped : skipped + count]
+    return 2.0 * bits.astype(np.float32) - np.float32(1.0)
+
+
+def _pattern(Z, coarse, ends, data):
     """Squares that are known without chance, in units of the noise."""
     from scipy.ndimage import gaussian_filter
 
     metric = data.F.T @ data.F  # maps to spectra, in units of the noise
-    B = data.blur.coarse(Z).reshape(-1, Z.shape[2])
+    B = coarse.reshape(-1, Z.shape[2])
     inverse, root = np.linalg.pinv(B.T @ B), _root(metric)
     Z, ends = np.moveaxis(Z, 2, 1), [np.moveaxis(other, 2, 1) for other in ends]
 
     def each(function):
-        return _by_rows(function, len(Z))
+        return _of_pixels(function, Z)
 
     spectral = each(lambda part: ((inverse @ Z[part]) * Z[part]).sum(axis=1))
     changes = sum(each(lambda part, other=other: _squares(Z[part] - other[part], root)) for other in ends)
     change = gaussian_filter(changes, _NEIGHBOURHOOD)
     down = np.zeros_like(spectral)
-    down[:-1] = _by_rows(lambda part: _squares(Z[1:][part] - Z[:-1][part], root), len(Z) - 1) if len(Z) > 1 else 0.0
+    if len(Z) > 1:
+        down[:-1] = _of_pixels(lambda part: _squares(Z[1:][part] - Z[:-1][part], root), Z[1:])
     right = each(lambda part: _squares(np.diff(Z[part], axis=2, append=Z[part][:, :, -1:]), root))
     steps = down + right
     steps[1:] += down[:-1]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.types import Array, Mask
-from .sums import Sums
+from ..threads import by_rows
+from .sums import Sums, added
 
 # So many second differences tell as much as one that shares no pixel: 1 + the squares of their correlations, four
 # times 1/2 and four times 1/4.
@@ -122,15 +123,28 @@ class SecondDifferences(Sums):
 
 def second_differences(image: Array, valid: Mask | None = None) -> SecondDifferences:
     """The `SecondDifferences` of an image; `valid`, of its shape, is False where there are no data."""
-    v = image[:-1, :-1].astype(np.float64)  # squares of float32 leave its range
-    v -= image[1:, :-1]
-    v -= image[:-1, 1:]
-    v += image[1:, 1:]
+    rows, columns, bands = image.shape
+
+    def of_rows(part):
+        both = part, slice(part.start + 1, part.stop + 1)
+        return _steps_between(*((image[rows], None if valid is None else valid[rows]) for rows in both))
+
+    nothing = SecondDifferences(np.zeros((bands, bands)), 0, (magnitudes_of(np.zeros(0)),) * bands)
+    return added(by_rows(of_rows, rows - 1, columns * bands), nothing)
+
+
+def _steps_between(above, below):
+    """Of some rows and those below them, (image, valid) each."""
+    (image, valid), (image_below, valid_below) = above, below
+    v = image[:, :-1].astype(np.float64)  # squares of float32 leave its range
+    v -= image_below[:, :-1]
+    v -= image[:, 1:]
+    v += image_below[:, 1:]
     v *= 0.5
     v = v.reshape(-1, image.shape[2])
     has = np.ones(v.shape, bool)
     if valid is not None:
-        has = (valid[:-1, :-1] & valid[1:, :-1] & valid[:-1, 1:] & valid[1:, 1:]).reshape(v.shape)
+        has = (valid[:, :-1] & valid_below[:, :-1] & valid[:, 1:] & valid_below[:, 1:]).reshape(v.shape)
     magnitudes = tuple(magnitudes_of(column[known]) for column, known in zip(v.T, has.T))
     v = v[has.all(axis=1)]
     return SecondDifferences(v.T @ v, len(v), magnitudes)

@@ -3,13 +3,17 @@
 A pixel without data is NaN, and has no part in these figures.
 """
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..imaging import degrade
+from ..imaging.degrading import degraded
 from ..model.problem import Maps, Problem
 from ..model.result import FusionResult
 from ..model.types import Array
+from ..threads import by_rows, thread_map
 
 # Values of an image looked at together.
 _BLOCK = 1 << 20
@@ -28,14 +32,23 @@ def shown_cost(problem: Problem, image: Maps | FusionResult | Array) -> float:
     -------
     float
     """
+    if isinstance(image, Maps):
+        with thread_map() as map_parts:
+            images = degraded(image, image.dtype, problem.degradation, map_parts)
+    else:
+        images = degrade(image, problem.degradation)
     total, valid = 0.0, (problem.hsi_valid, problem.msi_valid)
-    for seen, measured, has in zip(degrade(image, problem.degradation), (problem.hsi, problem.msi), valid, strict=True):
-        for i, row in enumerate(measured):
-            left = row - seen[i]
-            if has is not None:
-                left *= has[i]
-            total += float(np.einsum("jk,jk->", left, left, dtype=np.float64))
+    for seen, measured, has in zip(images, (problem.hsi, problem.msi), valid, strict=True):
+        total += sum(by_rows(partial(_squares_left, measured, seen, has), len(measured), measured[0].size))
     return 0.5 * total
+
+
+def _squares_left(measured, seen, has, part):
+    """‖measured − seen‖² of some rows, over the data there are."""
+    left = measured[part] - seen[part]
+    if has is not None:
+        left *= has[part]
+    return float(np.einsum("ijk,ijk->", left, left, dtype=np.float64))
 
 
 def relative_residual(image: Array, seen: Array | FusionResult) -> float:

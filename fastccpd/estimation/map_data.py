@@ -22,6 +22,7 @@ from ..kernels.map_steps import GUARD
 from ..kernels.maps import along
 from ..model.degradation import Degradation
 from ..model.types import Array, Mask, Operator
+from ..threads import by_rows
 from .map_system import Layout
 from .moments import eigh_signed
 
@@ -41,14 +42,12 @@ class Blur:
         sizes = [power_of_two(abs(P).max()) for P in self.operators]
         self.size = sizes[0] * sizes[1]
         self.operators = tuple(P / size for P, size in zip(self.operators, sizes, strict=True))
-        #: How much of each fine pixel the coarse ones see: the diagonal of P'P, over `size` squared.
-        self.coverage = self.coverage_of(1)
         #: The entries of P1, P2 and P2', and of P1', as kernels take them.
         self.compressed = tuple(_entries(compressed_rows(P)) for P in (*self.operators, self.operators[1].T))
         self.rows_back = _entries(compressed_rows(self.operators[0].T))
 
     def coverage_of(self, side: int) -> Array:
-        """The same of squares of `side` × `side` pixels."""
+        """How much of each square of fine pixels the coarse ones see: with side 1 the diagonal of P'P, over `size`²."""
         return np.multiply.outer(*(_seen_of_runs(P, side) for P in self.operators))
 
     def coarse(self, Z: Array) -> Array:
@@ -56,23 +55,33 @@ class Blur:
         # Rows first: their sums run over whole rows of maps, and leave fewer columns' worth of short sums.
         return along(self._ahead[1], along(self._ahead[0], Z, axis=0), axis=1)
 
-    def fine(self, H: Array) -> Array:
-        """P' H of (coarse rows, coarse columns, maps)."""
-        return along(self._back[0], along(self._back[1], H, axis=1), axis=0)
+    def half_of_fine(self, H: Array) -> Array:
+        """P2' H of (coarse rows, coarse columns, maps): half of the way to P' H."""
+        return along(self._back[1], H, axis=1)
+
+    def fine_rows(self, half: Array, part: slice) -> Array:
+        """Some rows of P' H, by what `half_of_fine` gives, whichever way its columns and maps lie."""
+        return along(compressed_rows(self._back[0][part]), half, axis=0)
 
     def coarse_of_stack(self, layout: Layout, stack: Array) -> Array:
         """P Z of a stack, as (rows, columns, maps)."""
         rows = stack[GUARD:-GUARD].reshape(layout.I, 1, -1)
-        blurred = along(self._ahead[0], rows, axis=0).reshape(-1, layout.P, layout.width)[:, :, : layout.J]
-        return along(self._ahead[1], np.ascontiguousarray(np.moveaxis(blurred, 1, 2)), axis=1)
+
+        def of_rows(part):
+            blurred = along(compressed_rows(self._ahead[0][part]), rows, axis=0)
+            blurred = blurred.reshape(-1, layout.P, layout.width)[:, :, : layout.J]
+            return along(self._ahead[1], np.ascontiguousarray(np.moveaxis(blurred, 1, 2)), axis=1)
+
+        return np.concatenate(by_rows(of_rows, self._ahead[0].shape[0], rows[0].size))
 
     def add_fine(self, layout: Layout, H: Array, stack: Array) -> None:
         """Add P' H, H of (rows, columns, maps), to a stack."""
-        rows, across = layout.rows(stack), np.moveaxis(along(self._back[1], H, axis=1), 2, 1)
-        starts, places, values = _entries(self._back[0])
-        for i, row in enumerate(rows):
-            for entry in range(starts[i], starts[i + 1]):
-                row += values[entry] * across[places[entry]]
+        rows, half = layout.rows(stack), np.ascontiguousarray(np.moveaxis(self.half_of_fine(H), 2, 1))
+
+        def add(part):
+            rows[part] += self.fine_rows(half, part)
+
+        by_rows(add, len(rows), rows[0].size)
 
 
 class WhitenedImage:
@@ -90,7 +99,8 @@ class WhitenedImage:
     def __init__(self, image: Array, sigma: Array, valid: Mask | None, mismatch: Array | None = None):
         self.image, self.sigma, self._valid = image, sigma, valid
         if valid is None:
-            self.kinds, self.bands = np.zeros(image.shape[:2], np.int64), np.ones((1, image.shape[2]), bool)
+            self.kinds = np.broadcast_to(np.int64(0), image.shape[:2])  # takes no room
+            self.bands = np.ones((1, image.shape[2]), bool)
             self.size = image.size
         else:
             # Pixels that have the same bands share a Gramian.
@@ -105,27 +115,38 @@ class WhitenedImage:
         self.odd = _odd_pixels(self.kinds, self.usual)
         # A problem's images are zero where they have no data.
         self._weights = None if mismatch is None else _inverses(mismatch, self.bands)
-        self.energy = sum(self._squares(i, row)[0] for i, row in enumerate(image))
+        self.energy = sum(size for size, _ in self._by_rows(lambda part: self._squares(part, image[part])))
 
     def residual2(self, Z: Array, R: Array) -> tuple[float, float]:
         """‖Y − Z R'‖² over the data there are, Z row by row: in units of the noise, and in the caller's."""
-        spectra, both = (self.sigma[:, None] * R).T, np.zeros(2)
-        for i, (row, maps) in enumerate(zip(self.image, Z, strict=True)):
-            left = row - np.asarray(maps, np.float64) @ spectra
+        spectra = (self.sigma[:, None] * R).T
+
+        def of_rows(part):
+            left = self.image[part] - np.asarray(Z[part], np.float64) @ spectra
             if self._valid is not None:
-                left *= self._valid[i]
-            both += self._squares(i, left)
+                left *= self._valid[part]
+            return self._squares(part, left)
+
+        both = np.sum(self._by_rows(of_rows), axis=0)
         return float(both[0]), float(both[1])
 
-    def _squares(self, i, row):
-        """Of row i of an image: ‖…‖² in units of the noise, and in the caller's."""
-        squares = np.einsum("jk,jk->k", row, row, dtype=np.float64)
+    def _by_rows(self, function):
+        return by_rows(function, len(self.image), self.image[0].size)
+
+    def _squares(self, part, rows):
+        """Of some rows of an image: ‖…‖² in units of the noise, and in the caller's."""
+        squares = np.einsum("ijk,ijk->k", rows, rows, dtype=np.float64)
         size = float(squares @ self.sigma**-2.0)
         if self._weights is not None:
-            for kind in np.unique(self.kinds[i]):
-                seen = (row[self.kinds[i] == kind] / self.sigma) @ self._weights[kind]
+            for these, weights in self._kinds_of(part):
+                seen = (rows[these] / self.sigma) @ weights
                 size -= float(np.einsum("jr,jr->", seen, seen))
         return size, float(squares.sum())
+
+    def _kinds_of(self, part):
+        """Of each kind of pixel in some rows: which they are, and N."""
+        kinds = self.kinds[part]
+        return [(kinds == kind, self._weights[kind]) for kind in np.unique(kinds)]
 
     def grams(self, R: Array) -> Array:
         """R'R of each kind of pixel, or R'(I + LL')⁻¹R."""
@@ -135,14 +156,13 @@ class WhitenedImage:
             grams -= np.einsum("npr,nqr->npq", seen, seen)
         return grams
 
-    def seen_by(self, R: Array, i: int) -> Array:
-        """R'(I + LL')⁻¹ y of the pixels of row i, in units of the noise."""
-        row = self.image[i] / self.sigma
-        found = row @ R
+    def seen_by(self, R: Array, part: slice) -> Array:
+        """R'(I + LL')⁻¹ y of the pixels of some rows, in units of the noise."""
+        rows = self.image[part] / self.sigma
+        found = rows @ R
         if self._weights is not None:
-            for kind in np.unique(self.kinds[i]):
-                these = self.kinds[i] == kind
-                found[these] -= row[these] @ self._weights[kind] @ (self._weights[kind].T @ R)
+            for these, weights in self._kinds_of(part):
+                found[these] -= rows[these] @ weights @ (weights.T @ R)
         return found
 
 
@@ -163,7 +183,7 @@ class MapData:
     def __init__(self, hsi: WhitenedImage, msi: WhitenedImage, blur: Blur, PM: Operator, F: Array):
         R = (PM @ (hsi.sigma[:, None] * F)) / msi.sigma[:, None]
         turn = _turn(R[msi.bands[msi.usual]], F)
-        by_hsi = blur.size**2 * blur.coverage.max() * np.square(F @ turn).sum(axis=0).max()
+        by_hsi = blur.size**2 * blur.coverage_of(1).max() * np.square(F @ turn).sum(axis=0).max()
         unit = np.sqrt(max(np.linalg.norm(R, 2) ** 2, by_hsi, 1e-300))
         # Maps in units of about the noise of the best one, whose range float32 has whatever the data are.
         scale = power_of_two(unit)
@@ -191,17 +211,30 @@ class MapData:
         """What the images give each map: R'Y_M + P'F'Y_H."""
         dtype = np.result_type(self.hsi.image, self.msi.image)
         target = self.layout.zeros(dtype)
-        for i, row in enumerate(self.layout.rows(target)):
-            row[...] = self.msi.seen_by(self.R, i).T
-        coarse = np.array([self.hsi.seen_by(self.F, i) for i in range(len(self.hsi.image))])
-        self.blur.add_fine(self.layout, coarse, target)
+        rows = self.layout.rows(target)
+
+        def fine(part):
+            rows[part] = np.moveaxis(self.msi.seen_by(self.R, part), 2, 1)
+
+        by_rows(fine, len(rows), rows[0].size)
+        hsi = self.hsi.image
+        coarse = by_rows(lambda part: self.hsi.seen_by(self.F, part), len(hsi), hsi[0].size)
+        self.blur.add_fine(self.layout, np.concatenate(coarse), target)
         return target
+
+    def release(self) -> None:
+        """Let go of `target`: nothing is fitted any more."""
+        self.target = np.empty(0, self.target.dtype)
 
     def carried(self, maps: Array, F: Array) -> Array:
         """The stack of a scene whose (I, P, J) maps of other spectra F are known."""
         change, Z = np.linalg.pinv(self.F) @ F, self.layout.zeros()
-        for row, other in zip(self.layout.rows(Z), maps, strict=True):
-            row[...] = change @ other
+        rows = self.layout.rows(Z)
+
+        def carry(part):
+            rows[part] = change @ maps[part]
+
+        by_rows(carry, len(rows), rows[0].size)
         return Z
 
     def misfit_and_cost(self, Z: Array) -> tuple[float, float]:

@@ -24,7 +24,7 @@ class MapFit:
     chi2, dof, risk : float
         χ² over all data, effective degrees of freedom of the maps, and the estimated risk (2), spectra included.
     path : tuple of (weight, chi2, dof, risk)
-        Of every λ that was fitted.
+        Of every λ that was fitted; NaN for the last two where χ² alone said that λ is too strong.
     change : float
         The part of the objective that the last reweighting gained.
     expected_error : (I, J) array or None

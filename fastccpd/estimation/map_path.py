@@ -28,8 +28,12 @@ class MapPath:
     """
 
     def __init__(self, system: MapSystem, Z: Array, target: Array | None = None):
-        self.system, self.data, self.Z = system, system.data, Z
-        self.target = self.data.target if target is None else target
+        self.system, self.data, self.Z, self._target = system, system.data, Z, target
+
+    @property
+    def target(self) -> Array:
+        """What the images give the maps."""
+        return self.data.target if self._target is None else self._target
 
     def smooth(self, strength: float) -> None:
         """Quadratic smoothing, to begin with."""

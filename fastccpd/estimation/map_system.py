@@ -27,12 +27,10 @@ from ..kernels.map_steps import (
 )
 from ..kernels.vectors import PIECE, dot_pieces, total_of
 from ..model.types import Array
+from ..threads import by_rows
 
 # The last level of aggregates has no more than so many.
 _FEW = 16
-
-# Pieces of an inner product between which nothing is kept: 4 MB of either stack.
-_PIECES_AT_ONCE = 64
 
 _NOTHING = np.empty(0, np.float32)
 
@@ -66,16 +64,19 @@ class Layout:
 
     def maps(self, stack: Array) -> Array:
         """A stack as (I, J, P) maps."""
-        return np.ascontiguousarray(self.view(stack))
+        view, maps = self.view(stack), np.empty((self.I, self.J, self.P), stack.dtype)
+
+        def copy(part):
+            maps[part] = view[part]
+
+        by_rows(copy, self.I, self.J * self.P)
+        return maps
 
 
 def inner(one: Array, other: Array) -> float:
-    """<one, other> of two stacks, summed in float64; of float32 ones some pieces are copied at a time."""
+    """<one, other> of two stacks, summed in float64."""
     sums = np.empty(-(-one.size // PIECE))
-    for n in range(0, len(sums), _PIECES_AT_ONCE):
-        part = slice(n * PIECE, (n + _PIECES_AT_ONCE) * PIECE)
-        a, b = (readonly(np.ascontiguousarray(stack[part], np.float64)) for stack in (one, other))
-        dot_pieces(a, b, sums[n : n + _PIECES_AT_ONCE], work=4.0 * a.size, least=LEAST)
+    dot_pieces(readonly(one), readonly(other), sums, work=4.0 * one.size, least=LEAST)
     return total_of(sums.tolist())
 
 
@@ -94,10 +95,10 @@ class MapSystem:
         layout, blur = self.layout, data.blur
         I1 = blur.operators[0].shape[0]
         self._work = float(np.prod(layout.shape))
-        self.r, self._d, self._inverse = (layout.zeros() for _ in range(3))
-        self.below, self.right = (layout.zeros(maps=1) for _ in range(2))
+        self.r, self._d = (layout.zeros() for _ in range(2))
+        self.below, self.right, self._own = (layout.zeros(maps=1) for _ in range(3))
         self.rest, self._sums, self._pairs = np.zeros(layout.I), np.zeros(I1), np.zeros((layout.I + 1) // 2)
-        self._coverage = _plane(layout, blur.coverage)
+        diagonal = (*map(readonly, (self._own, data.share, _plane(layout, blur.coverage_of(1)))),)
         self._aggregates = _aggregates(data)
         starts = GUARD + np.cumsum([0] + [np.prod(level.shape) for level, *_ in self._aggregates])
         self._levels = np.array([(start, *level.shape[::2]) for start, (level, *_) in zip(starts, self._aggregates)])
@@ -111,10 +112,16 @@ class MapSystem:
         pixelwise = (*base, *weights, data.msi.odd, readonly(data.extras))
         mixing = *blur.compressed, readonly(data.gram), data.hsi.odd, readonly(data.extras_coarse)
         self._to_blur = (*pixelwise, *mixing, blurred, self._sums)
-        back = blur.rows_back, readonly(blurred), readonly(self._inverse), self._width
+        a, g = map(readonly, data.diagonals)
+        back = blur.rows_back, readonly(blurred), *diagonal, g, self._width
         self._to_advance = (*pixelwise, *back)
         self._to_correct = self._levels, layout.P, readonly(inverses), self._y, self._y, self._sums_of_levels
-        self._to_turn = readonly(self._inverse), readonly(self.r), readonly(self._y), self._width
+        self._to_turn = *diagonal, a, g, readonly(self.r), readonly(self._y), self._width
+
+    def release(self) -> None:
+        """Let go of all room: nothing is solved any more."""
+        for name in ("r", "_d", "_y", "_inverses", "_to_blur", "_to_advance", "_to_correct", "_to_turn"):
+            setattr(self, name, None)
 
     def weigh(self, Z: Array, weight: float, rounding: float, knee: float) -> None:
         """Take the weights of the squares around Z."""
@@ -131,11 +138,10 @@ class MapSystem:
         self._prepare()
 
     def _prepare(self):
-        """The inverse of the diagonal on the grid and on all aggregates."""
-        layout, (a, g) = self.layout, self.data.diagonals
-        below, right = (layout.rows(plane)[:, 0] for plane in (self.below, self.right))
-        given = layout, _plane(layout, _own(below, right)), self.data.share, self._coverage
-        self._invert(*given, a, g, GUARD, self._inverse)
+        """What the diagonal has of the weights, and its inverse on all aggregates."""
+        a, g = self.data.diagonals
+        below, right = (self.layout.rows(plane)[:, 0] for plane in (self.below, self.right))
+        self.layout.rows(self._own)[:, 0] = _own(below, right)
         for (level, share, coverage), start in zip(self._aggregates, self._levels[:, 0]):
             below, right = _paired(below[1::2], 1), _paired(right[:, 1::2], 0)
             below, right = (_grown(edges, level) for edges in (below, right))

@@ -38,7 +38,7 @@ def misplaced(degradation: Degradation, image: Array) -> Array:
     Parameters
     ----------
     degradation : Degradation
-    image : (rows, columns, bands) float64 array
+    image : (rows, columns, bands) array
     """
     P1, P2 = degradation.P1, degradation.P2
     (slope1, curve1), (slope2, curve2) = _derivatives(P1), _derivatives(P2)

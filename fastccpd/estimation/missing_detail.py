@@ -14,26 +14,26 @@ by this count, root mean square, and on one scene of ten a seventh.
 import numpy as np
 
 from ..model.types import Array
-from .map_data import Blur, MapData
+from ..threads import by_rows
+from .map_data import MapData
 from .moments import Moments, eigh_signed
 
 # How much of what is missing by this count is an error.
 _PART = 0.33
 
-# Maps that are looked at at once.
-_AT_ONCE = 4
-
 # So many standard errors above the noise, detail is detail.
 _RARE = 4.0
 
 
-def missing_detail(Z: Array, data: MapData, differences: Moments) -> Array:
+def missing_detail(Z: Array, coarse: Array, data: MapData, differences: Moments) -> Array:
     """The variance of each band of the image that missing detail is worth, in the caller's units.
 
     Parameters
     ----------
     Z : (I, J, P) array
         The maps.
+    coarse : (rows, columns, P) array
+        The same at the HSI's pixels.
     data : MapData
     differences : Moments
         Of the differences between the HSI's neighbours, divided by its noise.
@@ -50,24 +50,33 @@ def missing_detail(Z: Array, data: MapData, differences: Moments) -> Array:
     Q, triangle = np.linalg.qr(data.F)
     variances, turn = eigh_signed(Q.T @ (differences.second / differences.count) @ Q)
     Q, turn = Q @ turn, triangle.T @ turn
-    # A few maps at a time, for in float64 all of them would take far more room than they do.
-    has = np.concatenate([_detail(Z, turn[:, p : p + _AT_ONCE], data.blur) for p in range(0, turn.shape[1], _AT_ONCE)])
+    has = _detail(lambda part: Z[part] @ turn, coarse @ turn, data.blur)
     lacks = np.maximum(ratio * np.maximum(variances - 2.0, 0.0) - has, 0.0)
     return _PART**2 * data.hsi.sigma**2 * (np.square(Q) @ lacks)
 
 
-def _detail(Z, turn, blur):
-    """The mean square of the detail of some turned maps."""
-    maps = np.stack([row @ turn for row in Z])  # in float64
-    maps -= _smoothed(blur, maps)
-    return np.mean(np.square(maps, out=maps), axis=(0, 1))
+def _detail(rows_of, coarse, blur):
+    """The mean square of what some maps have beyond P'P of them over P'P of ones, a few rows at a time."""
+    ones = [np.ones(P.shape[1]) for P in blur.operators]
+    down, across = (P.T @ (P @ one) for P, one in zip(blur.operators, ones, strict=True))
+    half = blur.half_of_fine(coarse)
+
+    def squares(part):
+        sums = np.multiply.outer(down[part], across)[:, :, None] * blur.size**2
+        maps = blur.fine_rows(half, part)
+        maps /= np.where(sums > 0.0, sums, 1.0)
+        maps -= rows_of(part)
+        return np.square(maps, out=maps).sum(axis=(0, 1))
+
+    found = by_rows(squares, len(down), half[0].size)
+    return np.sum(found, axis=0) / (down.size * across.size)
 
 
 def _ratio(data):
     """Detail over the differences of coarse pixels, of all bands of the MSI; 0 where noise hides it."""
-    image, noise2 = np.ascontiguousarray(data.msi.image, np.float64), np.square(data.msi.sigma)
+    image, noise2 = np.ascontiguousarray(data.msi.image), np.square(data.msi.sigma)
     coarse = data.blur.coarse(image)
-    detail = np.mean(np.square(image - _smoothed(data.blur, image)), axis=(0, 1))
+    detail = _detail(lambda part: image[part], coarse, data.blur)
     detail -= noise2 * (1.0 + _RARE * np.sqrt(2.0 / max(image[:, :, 0].size, 1)))
     steps = [np.square(np.diff(coarse, axis=axis)).reshape(-1, image.shape[2]) for axis in (0, 1)]
     pairs = np.concatenate(steps)
@@ -76,11 +85,3 @@ def _ratio(data):
     share = np.prod([np.mean(np.asarray(P.multiply(P).sum(axis=1))) for P in data.blur.operators]) * data.blur.size**2
     apart = pairs.mean(axis=0) - 2.0 * share * noise2
     return float(np.maximum(detail, 0.0).sum() / apart.sum()) if apart.sum() > 0.0 else 0.0
-
-
-def _smoothed(blur: Blur, image: Array) -> Array:
-    """P'P of an image over P'P of ones."""
-    sums = np.multiply.outer(*(P.T @ (P @ np.ones(P.shape[1])) for P in blur.operators))[:, :, None] * blur.size**2
-    smooth = blur.fine(blur.coarse(image))
-    smooth /= np.where(sums > 0.0, sums, 1.0)
-    return smooth

@@ -6,9 +6,11 @@ They are gathered part by part of an image, added (`sums.py`), and looked at in 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..model.types import Array, Mask
-from .sums import Sums
+from ..threads import by_rows
+from .sums import Sums, added
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,30 +78,42 @@ def eigh_signed(matrix: Array) -> tuple[Array, Array]:
 # The least part of an image's pixels that must be complete for the others to be left out.
 FEWEST = 0.2
 
-# Of a large image the differences of so many numbers are looked at at once, for they would take room as the image does.
-_AT_ONCE = 1 << 20
-
 
 def moments_of(image: Array, valid: Mask | None = None, fewest: float = FEWEST) -> Moments:
     """The `Moments` of the pixels that `complete` chooses."""
-    X = pixels_of(image, *complete(image, valid, fewest))
+    return moments_of_pixels(pixels_of(image, *complete(image, valid, fewest), dtype=None))
+
+
+def moments_of_pixels(pixels: Array) -> Moments:
+    """The `Moments` of (n, bands) pixels."""
+    return added(by_rows(lambda part: _moments(pixels[part]), *pixels.shape), _nothing(pixels.shape[1]))
+
+
+def _moments(X):
+    X = np.asarray(X, dtype=np.float64)
     return Moments(len(X), X.sum(axis=0), X.T @ X)
+
+
+def _nothing(bands):
+    return Moments(0, np.zeros(bands), np.zeros((bands, bands)))
 
 
 def difference_moments(image: Array, valid: Mask | None = None, fewest: float = FEWEST) -> Moments:
     """The `Moments` of the differences between neighbouring pixels, along columns and along rows."""
     chosen, fill = complete(image, valid, fewest)
     rows, columns, bands = image.shape
-    moments = Moments(0, np.zeros(bands), np.zeros((bands, bands)))
-    at_once = max(1, _AT_ONCE // max(1, columns * bands))
-    for i in range(0, rows, at_once):
-        part = np.s_[i : i + at_once + 1]  # and the row below
+
+    def of_rows(these):
+        part, count = slice(these.start, these.stop + 1), these.stop - these.start  # and the row below
         X = np.asarray(image[part] if fill is None else image[part] + fill[part], dtype=np.float64)
-        for ahead, behind in ((np.s_[1:], np.s_[:-1]), (np.s_[:at_once, 1:], np.s_[:at_once, :-1])):
+        moments = _nothing(bands)
+        for ahead, behind in ((np.s_[1:], np.s_[:-1]), (np.s_[:count, 1:], np.s_[:count, :-1])):
             D = X[ahead] - X[behind]
             D = D.reshape(-1, bands) if chosen is None else D[chosen[part][ahead] & chosen[part][behind]]
-            moments += Moments(len(D), D.sum(axis=0), D.T @ D)
-    return moments
+            moments += _moments(D)
+        return moments
+
+    return added(by_rows(of_rows, rows, columns * bands), _nothing(bands))
 
 
 def complete(image: Array, valid: Mask | None, fewest: float = FEWEST) -> tuple[Mask | None, Array | None]:
@@ -117,8 +131,10 @@ def complete(image: Array, valid: Mask | None, fewest: float = FEWEST) -> tuple[
     return None, np.where(valid, 0.0, means)
 
 
-def pixels_of(image: Array, pixels: Mask | None = None, fill: Array | None = None) -> Array:
-    """The chosen pixels, (n, bands) in float64, with what fills them added."""
+def pixels_of(
+    image: Array, pixels: Mask | None = None, fill: Array | None = None, dtype: DTypeLike = np.float64
+) -> Array:
+    """The chosen pixels, (n, bands) in float64 or of another dtype, None that of the image; with what fills them."""
     X = image if fill is None else image + fill
     X = X.reshape(-1, X.shape[2])
-    return np.asarray(X if pixels is None else X[pixels.reshape(-1)], dtype=np.float64)
+    return np.asarray(X if pixels is None else X[pixels.reshape(-1)], dtype=dtype)

@@ -305,18 +305,26 @@ def spectrum_of(second: Array, pixels: int, sigma: Array) -> Spectrum:
     values, vectors = eigh_signed(second / np.outer(sigma, sigma))
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     few, many = sorted((pixels, len(values)))
-    beta = few / many
-    # σ² once more: 1 if σ is right, and what makes the first pass, where it is not, find the signals all the same.
-    unit = float(np.median(values[:few])) / (many * _marchenko_pastur_median(beta))
+    beta, unit = few / many, _unit(values, pixels)
     threshold = 2.0 * (beta + 1.0) + 8.0 * beta / (beta + 1.0 + np.sqrt(beta**2 + 14.0 * beta + 1.0))
     signals = int((values[:few] > threshold * many * unit).sum())
     return Spectrum(values, vectors, min(signals, max(few - 1, 1)), unit)
 
 
+def _unit(values, pixels):
+    """σ² once more: 1 if σ is right, and what makes the first pass, where it is not, find the signals all the same.
+
+    By the eigenvalues of the second moments divided by σ, largest first.
+    """
+    few, many = sorted((pixels, len(values)))
+    return float(np.median(values[:few])) / (many * _marchenko_pastur_median(few / many))
+
+
 def _with_neighbours(moments, differences, sigma):
     """The `Spectrum` whose signals are told by what neighbours share."""
     pixels = max(moments.count, 1)
-    unit = spectrum_of(moments.second, pixels, sigma).unit
+    of_second = np.linalg.eigvalsh(moments.second / np.outer(sigma, sigma))
+    unit = _unit(np.maximum(of_second[::-1], 0.0), pixels)
     values, vectors = by_neighbours(moments.divided(sigma), differences.divided(sigma))
     signals = int((values > max(unit, _FAINTEST) * largest_of_noise(len(values), pixels)).sum())
     return Spectrum(values, vectors, min(signals, max(min(pixels, len(values)) - 1, 1)), unit)

@@ -78,7 +78,7 @@ def risk_bounds(
 
 def _seen_in_bases(maps, degradation):
     """What the two images have of the maps, the HSI in an orthonormal basis of the spectra: of the same unfoldings."""
-    coarse = Blur(degradation).coarse(np.ascontiguousarray(maps.Z, dtype=np.float64))
+    coarse = Blur(degradation).coarse(np.ascontiguousarray(maps.Z))
     return coarse @ np.linalg.qr(maps.S)[1].T, maps.Z @ (degradation.PM @ maps.S).T
 
 

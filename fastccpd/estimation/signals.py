@@ -15,6 +15,8 @@ Marchenko and Pastur for such an M (Silverstein and Choi 1995), with β = bands/
 As many spectra are signals as eigenvalues are above it and what chance adds to it. Both moments are additive.
 """
 
+from functools import cache
+
 import numpy as np
 
 from ..model.types import Array
@@ -40,6 +42,7 @@ def by_neighbours(moments: Moments, differences: Moments) -> tuple[Array, Array]
     return values[::-1], vectors[:, ::-1]
 
 
+@cache
 def largest_of_noise(bands: int, pixels: int) -> float:
     """What the largest eigenvalue of (1) exceeds in one of about ten images of white noise.
 

@@ -4,13 +4,12 @@ Gathered part by part and added, it says of a scene that does not fit into memor
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from ..model.problem import Problem
 from ..model.types import Array
-from ..threads import thread_map
+from ..threads import by_rows
 from .agreement import Agreement, agreement_of
 from .few_bands import SecondDifferences, second_differences
 from .moments import FEWEST, Moments, difference_moments, moments_of
@@ -60,23 +59,19 @@ def statistics_of(problem: Problem, *, fewest: float = FEWEST) -> Statistics:
         Those of all parts, added, are for `noise_from`.
     """
     hsi, msi = (problem.hsi, problem.hsi_valid), (problem.msi, problem.msi_valid)
-    # What takes longest goes first; what the images agree about is found by kernels, which have threads of their own.
-    agreement = agreement_of(problem)
-    asked = [
-        partial(second_differences, *msi),
-        partial(difference_moments, *hsi, fewest),
-        partial(difference_moments, *msi, fewest),
-        partial(moments_of, *hsi, fewest),
-        partial(moments_of, *msi, fewest),
-        partial(power_of, problem.hsi),
-        partial(power_of, problem.msi),
-    ]
-    with thread_map() as map_pieces:
-        answers = map_pieces(lambda ask: ask(), asked)
-        steps, differences, msi_differences, moments, msi_moments, hsi_power, msi_power = answers
-    return Statistics(moments, differences, agreement, steps, msi_moments, msi_differences, hsi_power, msi_power)
+    return Statistics(
+        moments=moments_of(*hsi, fewest),
+        differences=difference_moments(*hsi, fewest),
+        agreement=agreement_of(problem),
+        steps=second_differences(*msi),
+        msi_moments=moments_of(*msi, fewest),
+        msi_differences=difference_moments(*msi, fewest),
+        hsi_power=power_of(problem.hsi),
+        msi_power=power_of(problem.msi),
+    )
 
 
 def power_of(image: Array) -> tuple[float, int]:
     """The sum of an image's squares, and how many there are."""
-    return float(np.sum(np.square(image, dtype=np.float64))), image.size
+    squares = by_rows(lambda part: np.sum(np.square(image[part], dtype=np.float64)), len(image), image[0].size)
+    return float(sum(squares)), image.size

@@ -26,6 +26,7 @@ from scipy.linalg.lapack import dptsv  # pyright: ignore[reportAttributeAccessIs
 from ..model.problem import Problem
 from ..model.result import Status, Trace
 from ..model.types import Array, Mask, Operator
+from ..threads import by_rows
 from .misplacement import error_of_pixels
 from .moments import Moments, eigh_signed
 from .noise import Noise
@@ -153,7 +154,7 @@ def scaled(E: Array, differences: Moments) -> Array:
     return (E @ turn) * (own / own[-1]) ** (0.5 * _POWER)
 
 
-def spectra_of(coarse: Array, pixels: Array, known: Mask | None = None) -> Array:
+def spectra_of(coarse: Array, pixels: Array, known: Mask | None = None, sigma: Array | float = 1.0) -> Array:
     """An orthonormal basis of the spectra that belong to the coarse maps, freed of noise.
 
     Parameters
@@ -161,13 +162,16 @@ def spectra_of(coarse: Array, pixels: Array, known: Mask | None = None) -> Array
     coarse : (n, P) array
         The maps at the HSI's pixels.
     pixels : (n, bands) array
-        The HSI's pixels divided by their noise.
+        The HSI's pixels.
     known : (bands,) bool array, optional
         The bands that have data; the others stay zero.
+    sigma : (bands,) array or float
+        Their noise.
     """
     U, sizes, _ = np.linalg.svd(coarse, full_matrices=False)
     U = U[:, sizes > 1e-10 * sizes[0]] if sizes[0] > 0.0 else U[:, :1]
-    return _freed_of_noise(pixels.T @ U, known)
+    parts = by_rows(lambda part: (pixels[part] / sigma).T @ U[part], *pixels.shape)
+    return _freed_of_noise(sum(parts), known)
 
 
 def spectra_from(gram: Array, cross: Array, known: Mask | None = None) -> Array:
@@ -190,25 +194,27 @@ def spectra_from(gram: Array, cross: Array, known: Mask | None = None) -> Array:
 def _freed_of_noise(spectra, known):
     """An orthonormal basis of spectra with noise 1, freed of it."""
     known = np.ones(len(spectra), bool) if known is None else known
-    for f in spectra.T:
-        f[known] = smoothed(f[known])
+    spectra[known] = smoothed(spectra[known])
     return np.linalg.qr(spectra)[0]
 
 
-def smoothed(f: Array) -> Array:
-    """A spectrum with noise 1, freed of it: total variation along the bands, with the weight of least risk."""
-    best, least = f, float(len(f))
-    for weight in _ALONG_BANDS if len(f) > 2 else ():
+def smoothed(spectra: Array) -> Array:
+    """(bands, n) spectra with noise 1, freed of it: total variation along the bands, each with the best weight by risk.
+
+    All of them are one tridiagonal system, whose blocks do not touch.
+    """
+    f = np.ascontiguousarray(spectra.T)
+    best, least, w = f.copy(), np.full(len(f), float(f.shape[1])), np.zeros(f.shape)
+    for weight in _ALONG_BANDS if f.shape[1] > 2 else ():
         u = f
         for _ in range(30):
-            w = weight / np.sqrt(np.square(np.diff(u)) + (0.2 * _NO_STEP) ** 2)
-            diagonal = np.ones(len(f))
-            diagonal[:-1] += w
-            diagonal[1:] += w
-            u = dptsv(diagonal, -w, f)[2]
+            w[:, :-1] = weight / np.sqrt(np.square(np.diff(u)) + (0.2 * _NO_STEP) ** 2)
+            diagonal = 1.0 + w
+            diagonal[:, 1:] += w[:, :-1]
+            u = dptsv(diagonal.ravel(), -w.ravel()[:-1], f.ravel())[2].reshape(f.shape)
         # In one dimension the degrees of freedom are the constant pieces.
-        pieces = 1 + int((np.abs(np.diff(u)) > _NO_STEP).sum())
-        risk = float(np.square(f - u).sum()) - len(f) + 2.0 * pieces
-        if risk < least:
-            best, least = u, risk
-    return best
+        pieces = 1 + (np.abs(np.diff(u)) > _NO_STEP).sum(axis=1)
+        risk = np.square(f - u).sum(axis=1) - f.shape[1] + 2.0 * pieces
+        better = risk < least
+        best[better], least[better] = u[better], risk[better]
+    return best.T

@@ -1,7 +1,12 @@
 """Figures that are sums over the pixels of a scene: those of two parts, added, are those of both."""
 
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any, Self
+from functools import reduce
+from operator import add
+from typing import Any, Self, TypeVar
+
+Part = TypeVar("Part")
 
 # The metadata of a field that all parts of a scene have in common: it is kept, not added.
 COMMON = {"common": True}
@@ -19,6 +24,12 @@ class Sums:
             mine, theirs = getattr(self, entry.name), getattr(other, entry.name)
             added[entry.name] = mine if entry.metadata.get("common") else _sum(mine, theirs)
         return type(self)(**added)
+
+
+def added(parts: Iterable[Part], nothing: Part) -> Part:
+    """The sum of some parts, the first to the last; `nothing` where there are none."""
+    parts = iter(parts)
+    return reduce(add, parts, next(parts, nothing))
 
 
 def _sum(mine, theirs):

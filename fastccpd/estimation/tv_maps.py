@@ -24,15 +24,17 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
     and the trace is had from a second fit to data with a known disturbance added: <change of fit, disturbance>. (One
     linear system with the Hessian at the fitted maps is cheaper, but finds up to an eighth more at 10 dB: λ is then one
     step too strong on four of ten scenes, and the image up to 0.46 dB worse.) Both fits follow λ downwards from strong
-    smoothing, each from the one before, until the estimate rises; of a large scene in windows (`windows.py`). σ is no
-    less than a floor, and more than the noise where spectra leave something unexplained. Of noise that has only the
-    share τ of σ² the estimate of the same risk is
+    smoothing, each from the one before, until the estimate rises; of a large scene in windows (`windows.py`). The
+    second one begins where χ² comes down to its expectation: before, the estimate cannot but fall. σ is no less than a
+    floor, and more than the noise where spectra leave something unexplained. Of noise that has only the share τ of σ²
+    the estimate of the same risk is
 
         χ² + τ (2 tr(∂fit/∂data) − N),                                                                      (3)
 
     by which λ is chosen: without noise, the weakest, to which there is no need for a way.
 """
 
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -41,6 +43,7 @@ from ..model.empty_bands import bands_between
 from ..model.problem import Problem
 from ..model.result import Status
 from ..model.types import Array, Callback
+from ..threads import thread_map
 from .expected_error import expected_error
 from .map_data import Blur, MapData, WhitenedImage
 from .map_fit import MapFit
@@ -56,6 +59,10 @@ from .windows import Probed, windows_of
 # λ in units of sqrt(largest eigenvalue of R'R), the inverse of the noise of the map that the MSI sees best: where the
 # path begins, by what it goes on, where it ends.
 STRONGEST, STEP, WEAKEST = 2.83, 0.6, 0.07
+
+# Where χ² is more than this part of its expectation, and less than this part of what it was one λ before, maps are too
+# smooth, whatever their degrees of freedom: on seven scenes χ² of the chosen λ was 0.998 of its expectation at most.
+TOO_SMOOTH, STILL_FALLS = 1.1, 0.97
 
 # Where noise is a smaller part of σ² than this, χ² decides (3) at every λ, and the path has its last one alone.
 _NO_NOISE = 1e-3
@@ -155,7 +162,7 @@ class _Fit:
         every = np.ones(problem.hsi.shape[2], bool)
         self.known = every if problem.hsi_valid is None else problem.hsi_valid.any(axis=(0, 1))
         self.data = self._data(subspace.F)
-        self.steps = []
+        self.steps, self.every_risk = [], False
         self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
         self.smoothest: Array | None = None
         self.first = STRONGEST
@@ -173,8 +180,9 @@ class _Fit:
     def run(self, max_iter, spectra, weight):
         if spectra is not None:
             self.known[...] = True  # in the scene, if not in this part of it
+            self.every_risk = True  # for it is added to those of other parts
             self.data = self._data(spectra)
-        self.path = self._begin(self.data.layout.zeros())
+        self.path, self.max_iter = self._begin(self.data.layout.zeros()), max_iter
         try:
             self._rough_maps()
             if spectra is None:
@@ -200,29 +208,27 @@ class _Fit:
     def _find_spectra(self):
         """The spectra that belong to rough maps."""
         chosen, fill = complete(self.problem.hsi, self.problem.hsi_valid)
-        pixels = pixels_of(self.problem.hsi, chosen, fill) / self.hsi.sigma
-        spectra = spectra_of(
-            pixels_of(self.blur.coarse_of_stack(self.data.layout, self.path.Z), chosen), pixels, self.known
-        )
-        before = self.data
+        coarse = pixels_of(self.blur.coarse_of_stack(self.data.layout, self.path.Z), chosen)
+        pixels = pixels_of(self.problem.hsi, chosen, fill, dtype=None)
+        spectra = spectra_of(coarse, pixels, self.known, self.hsi.sigma)
+        rows, F = self.data.layout.rows(self.path.Z), self.data.F
+        del self.path, self.data  # their room is needed for the next ones
         self.data = self._data(scaled(spectra, self.differences))
-        Z = self.data.carried(before.layout.rows(self.path.Z), before.F)
-        del before, self.path  # their room is needed for the next ones
+        Z = self.data.carried(rows, F)
+        del rows
         self.path = self._begin(Z)
 
     def _follow_the_path(self, max_iter):
         """Fit one λ after the other until the risk rises; a large scene with the λ that its windows choose."""
-        windows = [Probed(self._window(*window)) for window in windows_of(self.problem)]
+        windows = windows_of(self.problem)
         if windows:
-            chosen = self._chosen_by(windows, max_iter)
-            del windows  # their room is needed for the whole
-            return self._go_to(*chosen)
+            return self._go_to(*self._chosen_by(windows, max_iter))
         path = self.path
         if self.first != STRONGEST:  # a path of one λ begins with the rough maps
             chi2, cost = self.data.misfit_and_cost(path.Z)
             if self._seen_step((FOR_SPECTRA, chi2, np.nan, np.inf), cost, np.inf, max_iter):
                 return Status.MAX_ITERATIONS
-        for found in self._down([Probed(path)]):
+        for found in self._down([Probed(path)], map):
             if self._seen_step(*found, max_iter):
                 return Status.MAX_ITERATIONS
         return self._settle()
@@ -244,18 +250,26 @@ class _Fit:
         Z = data.carried(self.data.layout.rows(self.path.Z)[rows, :, columns], self.data.F)
         return MapPath(MapSystem(data, self.watch.pulse), Z)
 
-    def _down(self, parts):
+    def _down(self, parts, map_parts):
         """(step, cost, change) of one λ after the other until the risk, by all parts that of the whole, rises."""
         least, share = np.inf, self.data.size / sum(part.data.size for part in parts)
+        before, probed = np.inf, self.every_risk
         while self.weight > WEAKEST:
-            found = np.array([part.descend(self.weight) for part in parts])
-            chi2, dof, cost = (float(part) for part in share * found[:, :3].sum(axis=0))
-            step = self._step(self.weight, chi2, dof)
+            found = np.array(list(map_parts(partial(Probed.descend, weight=self.weight), parts)))
+            chi2, cost = (float(part) for part in share * found[:, :2].sum(axis=0))
+            # Strong smoothing leaves more than noise: while that falls, so does the risk, and nobody asks by how much.
+            falls = chi2 > TOO_SMOOTH * self.data.size and chi2 < STILL_FALLS * before
+            last = self.weight * STEP <= WEAKEST or len(self.steps) == self.max_iter
+            probed, before = probed or last or not falls, chi2
+            dof = np.nan
+            if probed:
+                dof = share * sum(map_parts(partial(Probed.degrees_of_freedom, weight=self.weight), parts))
+            step = self._step(self.weight, chi2, float(dof))
             self.steps.append(step)
             if self._risk(step) > least:
                 return
-            least = self._risk(step)
-            yield step, cost, float(found[:, 3].max())
+            least = self._risk(step) if probed else least
+            yield step, cost, float(found[:, 2].max())
             self.weight *= STEP
 
     def _step(self, weight, chi2, dof):
@@ -263,9 +277,14 @@ class _Fit:
         return weight, chi2, dof, chi2 - self.data.size + 2.0 * (dof + self.data.F.size)
 
     def _chosen_by(self, windows, max_iter):
-        """The λ of least risk in all windows, the degrees of freedom of the whole by them, and if it was cut short."""
+        """The λ of least risk in all windows, the degrees of freedom of the whole by them, and if it was cut short.
+
+        Windows are too small for their kernels to be shared among threads: as many are fitted at once as there are.
+        """
         limit = None if max_iter is None else max_iter + 1
-        weight, _, dof, _ = [step for step, *_ in islice(self._down(windows), limit)][-1]
+        with thread_map(self.watch.pulse) as map_windows:
+            parts = list(map_windows(lambda window: Probed(self._window(*window)), windows))
+            weight, _, dof, _ = [step for step, *_ in islice(self._down(parts, map_windows), limit)][-1]
         return weight, dof, Status.MAX_ITERATIONS if len(self.steps) == limit else None
 
     def _go_to(self, weight, dof=np.nan, status=None):
@@ -319,7 +338,8 @@ class _Fit:
                     error, spectrum = self._expected_error(Z, weight, self.smoothest)
             except Stopped as stopped:
                 status = stopped.status
-        del self.path  # its room is needed for the copy
+        del self.path, self.smoothest  # their room is needed for the copy
+        self.data.release()
         return MapFit(
             Z=data.layout.maps(Z),
             S=self.hsi.sigma[:, None] * data.F,
@@ -340,11 +360,13 @@ class _Fit:
     def _expected_error(self, Z, weight, smoothest):
         path = MapPath(self.path.system, Z)
         path.reweight(weight)
+        self.data.release()
         maps = [self.data.layout.view(stack) for stack in (Z, smoothest, self.path.Z)]
+        coarse = self.blur.coarse_of_stack(self.data.layout, Z)
         self.watch.pulse()
-        missing = missing_detail(maps[0], self.data, self.differences)
+        missing = missing_detail(maps[0], coarse, self.data, self.differences)
         self.watch.pulse()
-        return expected_error(maps[0], maps[1:], path.system, self.unexplained, missing)
+        return expected_error(maps[0], coarse, maps[1:], path.system, self.unexplained, missing)
 
 
 def _end_of_path(weight, steps):

@@ -1,5 +1,6 @@
 """How a stage is watched: its trace, its callback, its time limit."""
 
+import threading
 import time
 
 from ..model.result import Progress, Status, Trace
@@ -20,6 +21,9 @@ class Stopped(Exception):
 class Watch:
     """The trace of one stage, shown to the callback after each iteration and, in long ones, ten times a second.
 
+    It belongs to the thread that makes it, and the callback is called there alone. Others that work for it may call
+    `pulse`, by which they learn of a halt.
+
     Parameters
     ----------
     stage : str
@@ -33,6 +37,7 @@ class Watch:
         self.stage, self.trace = stage, Trace()
         self._callback, self._limit = callback, time_limit
         self._began = self._shown = time.perf_counter()
+        self._thread, self._halt = threading.get_ident(), None
 
     @property
     def seconds(self) -> float:
@@ -46,6 +51,10 @@ class Watch:
 
     def pulse(self) -> None:
         """To be called often: shows progress, and raises `Stopped` where somebody, or the clock, has called a halt."""
+        if threading.get_ident() != self._thread:
+            if self._halt is not None:
+                raise Stopped(self._halt)
+            return
         if time.perf_counter() - self._shown >= _PULSE:
             self._show()
         self._look_at_the_clock()
@@ -59,8 +68,12 @@ class Watch:
             trace = Trace()
             trace.append_cost(float("nan"), 0, self.seconds)
         if self._callback(Progress(len(trace) - 1, trace.cost[-1], self.seconds, trace, self.stage)):
-            raise Stopped(Status.CALLBACK)
+            self._stop(Status.CALLBACK)
 
     def _look_at_the_clock(self):
         if self._limit is not None and self.seconds >= self._limit:
-            raise Stopped(Status.TIME_LIMIT)
+            self._stop(Status.TIME_LIMIT)
+
+    def _stop(self, status):
+        self._halt = status
+        raise Stopped(status)

@@ -29,25 +29,36 @@ class Probed:
     """
 
     def __init__(self, path: MapPath):
-        self.path, data = path, path.data
-        self._probe = data.layout.zeros()
-        data.disturb(np.random.default_rng(0).standard_normal, self._probe)
-        target = DISTURBANCE * self._probe
-        target += data.target
-        self._disturbed = MapPath(path.system, path.Z.copy(), target)
+        self.path, self._probe, self._before = path, None, path.Z
+        self._disturbed: MapPath | None = None
 
     @property
     def data(self) -> MapData:
         """The quadratic that is fitted."""
         return self.path.data
 
-    def descend(self, weight: float) -> tuple[float, float, float, float]:
-        """Fit with λ; χ², degrees of freedom, the cost of `misfit_and_cost`, and what the last reweighting gained."""
+    def descend(self, weight: float) -> tuple[float, float, float]:
+        """Fit with λ; χ², the cost of `misfit_and_cost`, and what the last reweighting gained."""
+        if self._disturbed is None:
+            self._before = self.path.Z.copy()
         change = self.path.descend(weight)
+        return *self.data.misfit_and_cost(self.path.Z), change
+
+    def degrees_of_freedom(self, weight: float) -> float:
+        """Of the maps that `descend` has just fitted with λ, by the fit to disturbed data, which goes the same way."""
+        if self._disturbed is None:
+            self._begin()
         self._disturbed.descend(weight)
-        dof = (inner(self._disturbed.Z, self._probe) - inner(self.path.Z, self._probe)) / DISTURBANCE
-        chi2, cost = self.data.misfit_and_cost(self.path.Z)
-        return chi2, dof, cost, change
+        return (inner(self._disturbed.Z, self._probe) - inner(self.path.Z, self._probe)) / DISTURBANCE
+
+    def _begin(self):
+        """Disturb the data, and begin where the maps were before the last λ."""
+        data = self.data
+        self._probe = data.layout.zeros()
+        data.disturb(np.random.default_rng(0).standard_normal, self._probe)
+        target = DISTURBANCE * self._probe
+        target += data.target
+        self._disturbed, self._before = MapPath(self.path.system, self._before, target), self.path.Z
 
 
 def windows_of(problem: Problem) -> list[tuple[slice, slice, Problem]]:

@@ -1,10 +1,12 @@
 """What the two sensors make of a scene: the degraded images, and noise on them."""
 
 import math
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..model.checks import as_count, as_cube, as_number, working_dtype
 from ..model.degradation import Degradation
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 # Noise is drawn, and norms are summed, this many values at a time.
 _SLAB = 1 << 18
+
+# Rows of the HSI that a part of a scene has, at least.
+_ROWS = 16
 
 # No normal variate is this many deviations from its mean.
 _WIDEST = 100.0
@@ -58,19 +63,54 @@ def degrade(
     for axis, got, operator, needed in axes:
         if got != needed:
             raise ValueError(f"sri: {got} {axis}, but {operator} maps from {needed}; they must agree")
-    hsi = np.zeros(degradation.hsi_shape)
-    msi = np.empty(degradation.msi_shape, dtype)
-    seen_by = degradation.P1.tocsc()
+    return degraded(image, dtype, degradation)
+
+
+def degraded(
+    image: Any, dtype: DTypeLike, degradation: Degradation, map_parts: Callable[..., Iterable[Any]] | None = None
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """What `degrade` returns, of a scene that was checked; in parts by a `map`, which may be one on threads.
+
+    Parameters
+    ----------
+    image : array, or anything that renders rows
+    dtype : numpy dtype
+        Of the images.
+    degradation : Degradation
+    map_parts : callable(function, iterable) -> iterable, optional
+        As `map`. A part has some rows of the HSI and some of the MSI; fine rows that two of them see are made twice.
+    """
+    hsi, msi = np.zeros(degradation.hsi_shape), np.empty(degradation.msi_shape, dtype)
+    seen_by, rendered = degradation.P1.tocsc(), hasattr(image, "render")
+
     # One fine row at a time: blurred along its columns, then added to the few coarse rows that see it. No copy of the
     # scene is made, and the order of the sums does not depend on its size or on threads.
-    for i in range(shape[0]):
-        row = image.render(rows=slice(i, i + 1))[0] if rendered else image[i]
-        row = np.ascontiguousarray(row, dtype=np.float64)
-        msi[i] = (degradation.PM @ row.T).T
-        blurred = degradation.P2 @ row
-        for entry in range(seen_by.indptr[i], seen_by.indptr[i + 1]):
-            hsi[seen_by.indices[entry]] += seen_by.data[entry] * blurred
+    def see(coarse, fine, rows_seen):
+        for i in rows_seen:
+            row = image.render(rows=slice(i, i + 1))[0] if rendered else image[i]
+            row = np.ascontiguousarray(row, dtype=np.float64)
+            if fine.start <= i < fine.stop:
+                msi[i] = (degradation.PM @ row.T).T
+            entries = slice(*seen_by.indptr[i : i + 2])
+            rows = zip(seen_by.indices[entries], seen_by.data[entries], strict=True)
+            rows = [(k, weight) for k, weight in rows if coarse.start <= k < coarse.stop]
+            blurred = degradation.P2 @ row if rows else 0.0
+            for k, weight in rows:
+                hsi[k] += weight * blurred
+
+    parts = _parts(degradation.P1, 1 if map_parts is None else max(1, len(hsi) // _ROWS))
+    if sum(len(rows_seen) for *_, rows_seen in parts) > 1.5 * len(msi):  # a blur that reaches far
+        parts = _parts(degradation.P1, 1)
+    for _ in (map_parts or map)(see, *zip(*parts, strict=True)):
+        pass
     return hsi.astype(dtype, copy=False), msi
+
+
+def _parts(P1, count):
+    """(coarse rows, fine rows, all fine rows that are needed for both) of so many parts of a scene."""
+    ends = ([n * size // count for n in range(count + 1)] for size in P1.shape)
+    slices = zip(*([slice(*pair) for pair in pairwise(part)] for part in ends), strict=True)
+    return [(a, b, np.union1d(P1[a].indices, np.arange(b.start, b.stop))) for a, b in slices]
 
 
 def add_noise(

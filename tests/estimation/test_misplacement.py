@@ -76,7 +76,7 @@ def test_the_metric_is_the_inverse_of_the_covariance_of_the_bands_that_there_are
         chi2, energy = chi2 + left @ metric @ left, energy + y @ metric @ y
         kind = whitened.kinds[i, j]
         np.testing.assert_allclose(whitened.grams(R)[kind], R[has].T @ metric @ R[has], atol=1e-10)
-        np.testing.assert_allclose(whitened.seen_by(R, i)[j], R[has].T @ metric @ y, atol=1e-10)
+        np.testing.assert_allclose(whitened.seen_by(R, np.s_[i : i + 1])[0, j], R[has].T @ metric @ y, atol=1e-10)
     found, plain = whitened.residual2(Z, R)
     assert found == pytest.approx(chi2)
     assert whitened.energy == pytest.approx(energy)

@@ -27,24 +27,28 @@ def data_and_maps(case, valid=None, unit=1.0):
     return data, noise.differences.divided(subspace.hsi), (unit * case.truth / subspace.hsi) @ np.linalg.pinv(data.F).T
 
 
+def missing(data, differences, Z):
+    return missing_detail(Z, data.blur.coarse(Z), data, differences)
+
+
 class TestMissingDetail:
     def test_true_maps_lack_little_and_smooth_ones_much(self, case):
         data, differences, Z = data_and_maps(case)
         smooth = gaussian_filter(Z, (2.0, 2.0, 0.0))
-        of_true, of_smooth = (missing_detail(maps, data, differences).mean() for maps in (Z, smooth))
+        of_true, of_smooth = (missing(data, differences, maps).mean() for maps in (Z, smooth))
         assert of_smooth > 4.0 * of_true
         lost = np.mean(np.square((Z - smooth) @ data.F.T * data.hsi.sigma))
         assert 0.02 * lost < of_smooth < lost
 
     def test_is_in_the_units_of_the_image(self, case):
-        found = [missing_detail(*(x[2], x[0], x[1])) for x in (data_and_maps(case), data_and_maps(case, unit=1000.0))]
+        found = [missing(*x) for x in (data_and_maps(case), data_and_maps(case, unit=1000.0))]
         np.testing.assert_allclose(found[1], 1e6 * found[0], rtol=1e-6)
 
     def test_is_not_counted_where_the_msi_has_gaps(self, case):
         valid = np.ones(case.msi.shape, bool)
         valid[:5, :5, 0] = False
         data, differences, Z = data_and_maps(case, valid)
-        assert not missing_detail(Z, data, differences).any()
+        assert not missing(data, differences, Z).any()
 
 
 def test_a_scene_has_no_fewer_spectra_than_a_clear_msi_shows():

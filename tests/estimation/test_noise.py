@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scenery import small_case
 
+from fastccpd import threads
 from fastccpd.estimation import moments, noise
 from fastccpd.imaging import degrade, preset, scenes
 
@@ -129,7 +130,7 @@ def test_differences_of_a_large_image_are_looked_at_in_parts(gaps, monkeypatch):
     valid = rng.random(image.shape) >= gaps if gaps else None
     image = image if valid is None else np.where(valid, image, 0.0)
     whole = moments.difference_moments(image, valid)
-    monkeypatch.setattr(moments, "_AT_ONCE", 5 * 17 * 12)
+    monkeypatch.setattr(threads, "_NUMBERS", 5 * 17 * 12)
     parts = moments.difference_moments(image, valid)
     assert parts.count == whole.count > 0
     np.testing.assert_allclose(parts.total, whole.total, atol=1e-12)

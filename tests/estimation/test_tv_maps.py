@@ -1,5 +1,8 @@
 """Maps under total variation: the quadratic against dense matrices, the risk against the truth, the choice of λ."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numba
 import numpy as np
 import oracle
@@ -8,8 +11,8 @@ from fastccpd.kernels import jit
 from scenery import band_means, blur, noisy_salinas, observe
 from scipy.stats import spearmanr
 
-from fastccpd import Degradation, Problem, Status
-from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps, windows
+from fastccpd import Degradation, Problem, Status, threads
+from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps, watch, windows
 from fastccpd.estimation.map_data import Blur, MapData, WhitenedImage
 from fastccpd.estimation.map_system import MapSystem
 from fastccpd.estimation.subspace import smoothed, spectra_of
@@ -248,7 +251,9 @@ def test_spectra_freed_of_noise_are_closer_to_the_truth():
 def test_total_variation_along_the_bands_never_adds_to_the_noise(kind):
     t = np.linspace(0, 1, 120)
     f = {"steps": 9.0 * np.floor(4 * t), "slope": 20.0 * t, "constant": 5.0 + 0 * t, "noise alone": 0 * t}[kind]
-    errors = [np.sum((smoothed(f + np.random.default_rng(n).standard_normal(120)) - f) ** 2) for n in range(10)]
+    noisy = np.stack([f + np.random.default_rng(n).standard_normal(120) for n in range(10)], axis=1)
+    errors = np.sum((smoothed(noisy) - f[:, None]) ** 2, axis=0)
+    np.testing.assert_array_equal(smoothed(noisy[:, 3:4]), smoothed(noisy)[:, 3:4])
     assert np.mean(errors) < (0.9 if kind == "slope" else 0.4) * 120
 
 
@@ -284,16 +289,20 @@ def test_a_fit_that_is_out_of_time_ends_at_the_first_strength():
     assert np.isfinite(late.Z).all()
 
 
-def test_a_fit_is_the_same_bytes_on_any_number_of_threads_and_leaves_its_inputs_alone(monkeypatch):
+@pytest.mark.parametrize("large", [False, True], ids=["whole", "by windows"])
+def test_a_fit_is_the_same_bytes_on_any_number_of_threads_and_leaves_its_inputs_alone(large, monkeypatch):
     monkeypatch.setattr(jit, "_LAUNCHES_WORTH", 0)
+    monkeypatch.setattr(threads, "_NUMBERS", 5000)
+    if large:
+        small_windows(monkeypatch)
     _, problem = observed(0, shape=(96, 80, 36))
     noise = known_noise(problem)
     given = [a.tobytes() for a in (problem.hsi, problem.msi, noise.hsi, noise.msi)]
     before = numba.get_num_threads()
     try:
         results = []
-        for threads in (1, numba.config.NUMBA_NUM_THREADS):
-            numba.set_num_threads(threads)
+        for count in (1, numba.config.NUMBA_NUM_THREADS):
+            numba.set_num_threads(count)
             results.append(fit_maps(problem, noise))
     finally:
         numba.set_num_threads(before)
@@ -404,7 +413,7 @@ def test_the_expected_error_is_about_the_true_one(snr, data_folder):
 def test_without_noise_the_weakest_weight_is_taken_and_with_noise_that_of_least_risk(monkeypatch):
     _, noisy = observed(0)
     fit = fit_maps(noisy, known_noise(noisy))
-    least = min(fit.path, key=lambda step: step[3])
+    least = min(probed(fit.path), key=lambda step: step[3])
     assert fit.weight == least[0]
     _, clean = observed(0, sigma=0.0)
     fit = fit_maps(clean, noise_of(clean))
@@ -418,6 +427,23 @@ def test_without_noise_the_weakest_weight_is_taken_and_with_noise_that_of_least_
     assert fit.dof == pytest.approx(whole.dof, rel=0.05)
     assert fit.chi2 == pytest.approx(whole.chi2, rel=0.1)
     np.testing.assert_allclose(fit.expected_error, whole.expected_error, rtol=0.3)
+
+
+def test_no_risk_is_asked_for_where_maps_are_far_too_smooth_and_the_image_is_the_same(monkeypatch):
+    _, problem = observed(0, sigma=0.01)
+    noise = known_noise(problem, 0.01)
+    fit = fit_maps(problem, noise)
+    monkeypatch.setattr(tv_maps, "TOO_SMOOTH", np.inf)
+    whole = fit_maps(problem, noise)
+    assert len(probed(fit.path)) < len(probed(whole.path)) == len(whole.path)
+    assert (fit.weight, fit.Z.tobytes()) == (whole.weight, whole.Z.tobytes())
+    assert fit.dof == pytest.approx(whole.dof, rel=0.1)
+    assert not np.isnan(fit_maps(problem, noise, max_iter=1).risk)
+
+
+def probed(path):
+    """The λ whose risk was estimated."""
+    return [step for step in path if not np.isnan(step[3])]
 
 
 def small_windows(monkeypatch):
@@ -440,6 +466,40 @@ def test_windows_are_spread_over_a_large_scene_and_see_it_as_the_whole_does(monk
             np.testing.assert_allclose(given, seen, atol=1e-12)
 
 
+def test_windows_are_fitted_on_threads_but_the_callback_is_called_by_the_one_that_waits(monkeypatch):
+    small_windows(monkeypatch)
+    monkeypatch.setattr(threads, "_PULSE", 0.0)
+    monkeypatch.setattr(watch, "_PULSE", 0.0)
+    _, problem = observed(0, shape=(96, 80, 36))
+    fitting, calling = set(), []
+
+    class Probed(windows.Probed):
+        def descend(self, weight):
+            fitting.add(threading.get_ident())
+            return super().descend(weight)
+
+    def callback(progress):
+        calling.append(threading.get_ident())
+        return bool(fitting)
+
+    monkeypatch.setattr(tv_maps, "Probed", Probed)
+    fit = fit_maps(problem, known_noise(problem), callback=callback)
+    assert fit.status is Status.CALLBACK
+    assert set(calling) == {threading.get_ident()}
+    if numba.get_num_threads() > 1:
+        assert fitting
+        assert threading.get_ident() not in fitting
+
+
+def test_a_halt_is_told_to_all_threads_that_work_for_a_stage():
+    watched = watch.Watch("stage", callback=lambda progress: True, time_limit=0.0)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(watched.pulse).result()
+        with pytest.raises(watch.Stopped):
+            watched.pulse()
+        assert isinstance(other.submit(watched.pulse).exception(), watch.Stopped)
+
+
 def test_windows_that_lack_data_are_left_out_and_most_of_them_leave_all_to_the_whole(monkeypatch):
     small_windows(monkeypatch)
     _, problem = observed(0, shape=(96, 80, 36))
@@ -460,7 +520,7 @@ def test_a_large_scene_has_the_weight_of_its_windows_and_nearly_the_same_image(m
     assert (fit.status, len(fit.trace)) == (Status.COST_SETTLED, 1)
     assert fit.dof == pytest.approx(whole.dof, rel=0.3)
     assert fit.risk == max(fit.chi2 - sum(problem.sizes) + 2.0 * (fit.dof + fit.S.size), fit.dof)
-    assert min(fit.path, key=lambda step: step[3])[0] == fit.weight
+    assert min(probed(fit.path), key=lambda step: step[3])[0] == fit.weight
     assert fit.expected_error is not None
     scene = np.einsum("ijp,kp->ijk", *map_scene((96, 80, 36)))
     errors = [np.linalg.norm(each.Z @ each.S.T - scene) for each in (fit, whole)]

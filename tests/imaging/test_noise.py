@@ -7,6 +7,7 @@ from scenery import peak_bytes
 from fastccpd import Degradation, Factors, FusionResult, Problem, Status
 from fastccpd.estimation import estimate_noise
 from fastccpd.imaging import add_noise, degrade, gaussian, preset, response_from_groups, scenes
+from fastccpd.imaging.degrading import degraded
 from fastccpd.model.problem import Maps
 from fastccpd.model.result import Trace
 
@@ -265,3 +266,22 @@ def test_estimating_noise_refuses_what_it_cannot_look_at():
         estimate_noise(image)
     with pytest.raises(ValueError, match="image: got shape"):
         estimate_noise(np.ones((4, 5)))
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["short blur", "blur of all rows"])
+def test_images_made_in_parts_are_those_made_at_once_bit_for_bit(dense):
+    shape = (160, 12, 36)
+    cube, degradation = scenes.synthetic(shape).cube, preset("stereo", shape)
+    if dense:
+        rows = np.random.default_rng(0).random((40, 160))
+        degradation = Degradation(rows, degradation.P2, degradation.PM)
+    parts = []
+
+    def counted(function, *items):
+        parts.extend(items[0])
+        return map(function, *items)
+
+    once, in_parts = degrade(cube, degradation), degraded(cube, cube.dtype, degradation, counted)
+    assert len(parts) == (1 if dense else 2)
+    for one, other in zip(once, in_parts, strict=True):
+        assert one.tobytes() == other.tobytes()

@@ -39,7 +39,11 @@ class System:
         self.G = G[0] + G[0].T
         self.odd, self.odd_coarse = (rng.random(n) < 0.3 for n in ((I, J), self.coarse_shape))
         self.kinds, self.kinds_coarse = (rng.integers(0, 3, odd.shape) for odd in (self.odd, self.odd_coarse))
-        self.d, self.r, self.Z, self.inverse = (self.rounded(rng.standard_normal(shape)) for _ in range(4))
+        self.d, self.r, self.Z = (self.rounded(rng.standard_normal(shape)) for _ in range(3))
+        self.own, self.share, self.coverage = (rng.random((I, J)).astype(np.float32).astype(float) for _ in range(3))
+        for plane in (self.own, self.share, self.coverage):
+            plane[0, 0] = 0.0
+        self.g = rng.random(P)
 
     @property
     def coarse_shape(self):
@@ -61,6 +65,15 @@ class System:
     def pixelwise(self):
         planes = [self.plane(values) for values in (self.ones, self.below, self.right)]
         return readonly(self.a), *planes, places_of(self.odd, self.kinds), readonly(self.extras)
+
+    @property
+    def inverse(self):
+        """One over the diagonal, zero where there is nothing."""
+        diagonal = self.own[:, :, None] + self.share[:, :, None] * self.a + self.coverage[:, :, None] * self.g
+        return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
+
+    def diagonal(self):
+        return tuple(self.plane(values) for values in (self.own, self.share, self.coverage))
 
     def coarse(self, maps):
         return np.einsum("ai,bj,ijp->abp", *self.operators, maps)
@@ -126,7 +139,7 @@ def test_a_step_moves_maps_and_residual_and_sums_it_by_twos(shape, dtype, moves)
     coarser, sums = coarse.zeros(dtype) + 7.0, np.empty(coarse.I)
     map_steps.advance_maps(
         s.layout.shape, alpha, s.stack(s.d), *s.pixelwise(), s.entries(P1.T), readonly(half.stack(blurred, dtype)),
-        s.stack(s.inverse), coarse.width, Z, r, coarser, sums,
+        *s.diagonal(), readonly(s.g), coarse.width, Z, r, coarser, sums,
     )  # fmt: skip
     left = s.r - alpha * (s.local(s.d) + np.einsum("ai,ajp->ijp", P1, blurred))
     close(s.layout.maps(r), left, dtype)
@@ -147,7 +160,15 @@ def test_a_turn_adds_what_the_preconditioner_gives(shape, dtype):
     y = s.rounded(np.random.default_rng(6).standard_normal((coarse.I, coarse.J, coarse.P)))
     d = s.layout.stack(s.d, dtype)
     map_steps.turn_maps(
-        s.layout.shape, s.stack(s.inverse), s.stack(s.r), readonly(coarse.stack(y, dtype)), coarse.width, 0.8, d
+        s.layout.shape,
+        *s.diagonal(),
+        readonly(s.a),
+        readonly(s.g),
+        s.stack(s.r),
+        readonly(coarse.stack(y, dtype)),
+        coarse.width,
+        0.8,
+        d,
     )
     close(s.layout.maps(d), s.inverse * s.r + doubled(y, shape) + 0.8 * s.d, dtype)
 

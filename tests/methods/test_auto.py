@@ -106,7 +106,7 @@ def test_every_stage_is_kept_with_its_figures():
     fit = stages["tv-maps"]
     assert fit.number == result.maps.Z.shape[2]
     assert fit.path[0][0] > fit.weight > 0.0
-    assert fit.risk <= min(step[3] for step in fit.path) + fit.dof
+    assert fit.risk <= np.nanmin([step[3] for step in fit.path]) + fit.dof  # of too strong λ none is asked for
     assert stages["choice"].risks["maps"] == fit.risk
     for name in ("noise", "subspace", "tv-maps", "choice"):
         assert stages[name].status.converged
