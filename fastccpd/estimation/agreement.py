@@ -182,7 +182,7 @@ def agreement_of(problem: Problem) -> Agreement | None:
         return moments_of_pixels(np.concatenate([image[rows][chosen[rows]] for image in seen], axis=1))
 
     bands = sum(image.shape[2] for image in seen)
-    moments = added(by_rows(pixels, len(chosen), chosen.shape[1] * bands), moments_of_pixels(np.zeros((0, bands))))
+    moments = added(by_rows(pixels, len(chosen), problem.hsi.shape[1] * bands), moments_of_pixels(np.zeros((0, bands))))
     return Agreement(moments, float(np.multiply.outer(*squares)[chosen].sum()), PM)
 
 

@@ -137,14 +137,15 @@ class WhitenedImage:
         """Of some rows of an image: ‖…‖² in units of the noise, and in the caller's."""
         squares = np.einsum("ijk,ijk->k", rows, rows, dtype=np.float64)
         size = float(squares @ self.sigma**-2.0)
-        if self._weights is not None:
-            for these, weights in self._kinds_of(part):
-                seen = (rows[these] / self.sigma) @ weights
-                size -= float(np.einsum("jr,jr->", seen, seen))
+        for these, weights in self._kinds_of(part):
+            seen = (rows[these] / self.sigma) @ weights
+            size -= float(np.einsum("jr,jr->", seen, seen))
         return size, float(squares.sum())
 
     def _kinds_of(self, part):
-        """Of each kind of pixel in some rows: which they are, and N."""
+        """Of each kind of pixel in some rows: which they are, and N; nothing where noise is white."""
+        if self._weights is None:
+            return []
         kinds = self.kinds[part]
         return [(kinds == kind, self._weights[kind]) for kind in np.unique(kinds)]
 
@@ -160,9 +161,8 @@ class WhitenedImage:
         """R'(I + LL')⁻¹ y of the pixels of some rows, in units of the noise."""
         rows = self.image[part] / self.sigma
         found = rows @ R
-        if self._weights is not None:
-            for these, weights in self._kinds_of(part):
-                found[these] -= rows[these] @ weights @ (weights.T @ R)
+        for these, weights in self._kinds_of(part):
+            found[these] -= rows[these] @ weights @ (weights.T @ R)
         return found
 
 

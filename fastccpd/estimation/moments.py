@@ -132,7 +132,7 @@ def complete(image: Array, valid: Mask | None, fewest: float = FEWEST) -> tuple[
 
 
 def pixels_of(
-    image: Array, pixels: Mask | None = None, fill: Array | None = None, dtype: DTypeLike = np.float64
+    image: Array, pixels: Mask | None = None, fill: Array | None = None, dtype: DTypeLike | None = np.float64
 ) -> Array:
     """The chosen pixels, (n, bands) in float64 or of another dtype, None that of the image; with what fills them."""
     X = image if fill is None else image + fill

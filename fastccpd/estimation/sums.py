@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import fields
-from functools import reduce
-from operator import add
 from typing import Any, Self, TypeVar
 
-Part = TypeVar("Part")
+Part = TypeVar("Part", bound="Sums")
 
 # The metadata of a field that all parts of a scene have in common: it is kept, not added.
 COMMON = {"common": True}
@@ -29,7 +27,10 @@ class Sums:
 def added(parts: Iterable[Part], nothing: Part) -> Part:
     """The sum of some parts, the first to the last; `nothing` where there are none."""
     parts = iter(parts)
-    return reduce(add, parts, next(parts, nothing))
+    total = next(parts, nothing)
+    for part in parts:
+        total = total + part
+    return total
 
 
 def _sum(mine, theirs):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..model.degradation import Degradation
 from ..model.problem import Problem
+from ..model.types import Array
 from .map_data import MapData
 from .map_path import MapPath
 from .map_system import inner
@@ -29,8 +30,8 @@ class Probed:
     """
 
     def __init__(self, path: MapPath):
-        self.path, self._probe, self._before = path, None, path.Z
-        self._disturbed: MapPath | None = None
+        self.path, self._before = path, path.Z
+        self._disturbed: tuple[MapPath, Array] | None = None
 
     @property
     def data(self) -> MapData:
@@ -46,19 +47,19 @@ class Probed:
 
     def degrees_of_freedom(self, weight: float) -> float:
         """Of the maps that `descend` has just fitted with λ, by the fit to disturbed data, which goes the same way."""
-        if self._disturbed is None:
-            self._begin()
-        self._disturbed.descend(weight)
-        return (inner(self._disturbed.Z, self._probe) - inner(self.path.Z, self._probe)) / DISTURBANCE
+        disturbed, probe = self._disturbed = self._disturbed or self._begin()
+        disturbed.descend(weight)
+        return (inner(disturbed.Z, probe) - inner(self.path.Z, probe)) / DISTURBANCE
 
     def _begin(self):
         """Disturb the data, and begin where the maps were before the last λ."""
         data = self.data
-        self._probe = data.layout.zeros()
-        data.disturb(np.random.default_rng(0).standard_normal, self._probe)
-        target = DISTURBANCE * self._probe
+        probe = data.layout.zeros()
+        data.disturb(np.random.default_rng(0).standard_normal, probe)
+        target = DISTURBANCE * probe
         target += data.target
-        self._disturbed, self._before = MapPath(self.path.system, self._before, target), self.path.Z
+        before, self._before = self._before, self.path.Z
+        return MapPath(self.path.system, before, target), probe
 
 
 def windows_of(problem: Problem) -> list[tuple[slice, slice, Problem]]:

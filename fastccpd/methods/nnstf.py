@@ -200,7 +200,8 @@ class _Rounds:
             own = np.flatnonzero(labels == n)
             places = self.places[own]
             data = PatchData(self.patches, places).load(self.X)
-            ranks = [min(r, most) for r, most in zip(options.ranks, (*self.patches.size, self.X.shape[2], len(places)))]
+            most = *self.patches.size, self.step.shape[2], len(places)
+            ranks = [min(pair) for pair in zip(options.ranks, most, strict=True)]
             parts = self._parts(seen[own], places, ranks[3], pulse)
             model = first_model(data, parts, self.patches.size, ranks[:3], options.rho, self.rng)
             data.release()
@@ -276,8 +277,8 @@ class _ImageStep:
 
     def first_image(self):
         """The smoothest image that the HSI allows for."""
-        inverses = (_inverse_of_blur(P) for P in (self.blur.P1, self.blur.P2))
-        return whole(rows_of_product(*inverses, self.hsi), self.shape)
+        rows, columns = (_inverse_of_blur(P) for P in (self.blur.P1, self.blur.P2))
+        return whole(rows_of_product(rows, columns, self.hsi), self.shape)
 
     def residuals(self, Z, pulse=lambda: None):
         """What an image leaves of the HSI and of the MSI."""
