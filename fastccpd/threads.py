@@ -1,19 +1,25 @@
-"""Pieces of work over Python threads: BLAS, ufuncs and kernels let go of the interpreter's lock."""
+"""Pieces of work over Python threads: BLAS, ufuncs and kernels let go of the interpreter's lock.
 
+The threads stay, and Ctrl-C may come between any two bytecodes: in `threading` and `concurrent.futures`, whose locks
+are taken in Python, it can leave one taken, and whoever comes next waits without end. So nothing is used here but
+queues, whose methods are whole, and the pop of a list, by which a piece is taken once: by a thread that does it, or by
+the caller who leaves.
+"""
+
+import _thread
 import os
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numba
 
 from .blas import one_blas_thread
 
-# Seconds between two pulses while a piece is waited for.
-_PULSE = 0.05
+# Seconds between two pulses while a piece is waited for, and what a thread may take to begin.
+_PULSE, _PATIENCE = 0.05, 60.0
 
 # Numbers that a piece of rows has, about: far more than what handing it over costs.
 _NUMBERS = 1 << 18
@@ -39,23 +45,21 @@ def thread_map(pulse: Callable[[], None] | None = None):
         if count == 1:
             yield map
             return
-        pool, pending = _pool(os.getpid(), count), set[Future[Any]]()
+        tasks, pending = _tasks(os.getpid(), count), list[_Piece]()
 
         def map_pieces(function, *items):
-            begun = []
-            for piece in zip(*items, strict=True):
-                begun.append(pool.submit(function, *piece))
-                pending.add(begun[-1])
-                begun[-1].add_done_callback(pending.discard)
-            return _results(begun[::-1], pulse)
+            pieces = [_Piece(function, item) for item in zip(*items, strict=True)]
+            pending.extend(pieces)
+            for piece in pieces:
+                tasks.put(piece)
+            return _results(pieces[::-1], pulse)
 
         try:
             yield map_pieces
         finally:
-            left = list(pending)
-            for future in left:
-                future.cancel()
-            wait(left)
+            begun = [piece for piece in pending if not piece.take()]
+            for piece in begun:
+                piece.wait()
 
 
 def by_rows(function: Callable[[slice], Any], count: int, numbers: int) -> list[Any]:
@@ -93,18 +97,69 @@ def over_blocks(function: Callable[[slice], Any], count: int, pulse: Callable[[]
             pulse()
 
 
-def _results(futures, pulse):
-    """The results of futures, last to first; none is held longer than it takes to hand it over."""
-    while futures:
-        while pulse is not None and not wait(futures[-1:], _PULSE).done:
-            pulse()
-        yield futures.pop().result()
+class _Piece:
+    """A call, which is taken once, and what came of it."""
+
+    def __init__(self, function, items):
+        self._call, self._result, self._error = [(function, items)], None, None
+        self._done, self._is_done = SimpleQueue(), False
+
+    def take(self):
+        """The call, in a list, if nobody has taken it before; nobody will after."""
+        try:
+            return [self._call.pop()]
+        except IndexError:
+            return []
+
+    def run(self):
+        for function, items in self.take():
+            try:
+                self._result = function(*items)
+            except BaseException as error:  # the caller's, wherever it comes from
+                self._error = error
+            self._is_done = True
+            self._done.put(None)
+
+    def wait(self, pulse=None):
+        """Until a thread is through with it."""
+        while not self._is_done:
+            try:
+                self._done.get(timeout=_PULSE)
+            except Empty:
+                if pulse is not None:
+                    pulse()
+
+    def result(self):
+        """What came of it, handed over, or its error."""
+        if self._error is not None:
+            raise self._error
+        result, self._result = self._result, None
+        return result
+
+
+def _results(pieces, pulse):
+    """The results of pieces, last to first; none is held longer than it takes to hand it over."""
+    while pieces:
+        pieces[-1].wait(pulse)
+        yield pieces.pop().result()
 
 
 @cache
-def _pool(process, count):
-    """The threads of a process. All begin now: where memory is short, Python waits without end for one that cannot."""
-    all_begun = threading.Barrier(count)
-    pool = ThreadPoolExecutor(count, "fastccpd", numba.set_num_threads, (1,))
-    wait([pool.submit(all_begun.wait) for _ in range(count)])
-    return pool
+def _tasks(process, count):
+    """The queue of a process's threads. All begin now; where memory is too short for that, nobody waits for them."""
+    tasks, begun = SimpleQueue(), SimpleQueue()
+    for _ in range(count):
+        _thread.start_new_thread(_work, (tasks, begun))
+    try:
+        for _ in range(count):
+            begun.get(timeout=_PATIENCE)
+    except Empty:
+        raise MemoryError("no thread could begin") from None
+    return tasks
+
+
+def _work(tasks, begun):
+    numba.set_num_threads(1)
+    begun.put(None)
+    while True:
+        tasks.get().run()

@@ -1,5 +1,7 @@
 """Pieces of work over threads: in order, on as many threads as the kernels use, none left behind."""
 
+import itertools
+import sys
 import threading
 import time
 
@@ -42,6 +44,39 @@ def test_no_piece_outlives_the_block():
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert not running
+
+
+def test_an_interruption_between_any_two_bytecodes_leaves_the_threads_fit():
+    def work():
+        with thread_map() as map_pieces:
+            return list(map_pieces(abs, (-1, -2, -3)))
+
+    def interrupted_after(count):
+        left = iter(range(count))
+
+        def trace(frame, event, _):
+            if frame.f_code.co_filename != threads.__file__:
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode" and next(left, None) is None:
+                raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
+
+    work()  # the threads begin
+    for count in itertools.count():
+        try:
+            interrupted_after(count)
+            break
+        except KeyboardInterrupt:
+            assert work() == [1, 2, 3]
+    assert count > 100
 
 
 def test_an_error_of_a_piece_is_raised_and_the_next_block_works():
