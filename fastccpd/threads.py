@@ -77,11 +77,43 @@ def by_rows(function: Callable[[slice], Any], count: int, numbers: int) -> list[
 
 
 def over_pieces(function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
-    """What a function gives of each piece, in their order, on threads where there are several."""
+    """What a function gives of each piece, in their order, on threads where there are several.
+
+    The caller is one of them: the others may take long to wake, and find the less to do.
+    """
     if len(pieces) < 2:
         return list(map(function, pieces))
-    with thread_map() as map_pieces:
-        return list(map_pieces(function, pieces))
+    count, results = numba.get_num_threads(), [None] * len(pieces)
+    left = list(range(len(pieces)))[::-1]
+
+    def work_off():
+        """Take pieces until there are none, which the pop of a list makes sure that nobody else has."""
+        while left:
+            try:
+                n = left.pop()
+            except IndexError:
+                return
+            results[n] = function(pieces[n])
+
+    helpers = [_Piece(work_off, ()) for _ in range(min(count, len(pieces)) - 1)]
+    with one_blas_thread():
+        try:
+            try:
+                for helper in helpers:
+                    _tasks(os.getpid(), count).put(helper)
+                numba.set_num_threads(1)
+                work_off()
+            finally:
+                numba.set_num_threads(count)
+        finally:
+            numba.set_num_threads(count)  # again, for Ctrl-C may have come just before
+            left.clear()
+            begun = [helper for helper in helpers if not helper.take()]
+            for helper in begun:
+                helper.wait()
+    for helper in begun:
+        helper.result()
+    return results
 
 
 def row_slices(count: int, numbers: int) -> list[slice]:

@@ -46,10 +46,20 @@ def test_no_piece_outlives_the_block():
     assert not running
 
 
-def test_an_interruption_between_any_two_bytecodes_leaves_the_threads_fit():
+def by_threads(function, pieces):
+    with thread_map() as map_pieces:
+        return list(map_pieces(function, pieces))
+
+
+WAYS = pytest.mark.parametrize("way", [by_threads, threads.over_pieces])
+
+
+@WAYS
+def test_an_interruption_between_any_two_bytecodes_leaves_the_threads_fit(way):
+    before_all = numba.get_num_threads()
+
     def work():
-        with thread_map() as map_pieces:
-            return list(map_pieces(abs, (-1, -2, -3)))
+        return way(abs, (-1, -2, -3))
 
     def interrupted_after(count):
         left = iter(range(count))
@@ -75,22 +85,36 @@ def test_an_interruption_between_any_two_bytecodes_leaves_the_threads_fit():
             interrupted_after(count)
             break
         except KeyboardInterrupt:
+            assert numba.get_num_threads() == before_all
             assert work() == [1, 2, 3]
     assert count > 100
 
 
-def test_an_error_of_a_piece_is_raised_and_the_next_block_works():
-    with pytest.raises(ZeroDivisionError), thread_map() as map_pieces:
-        list(map_pieces(lambda n: 1 // n, (1, 0, 2)))
-    with thread_map() as map_pieces:
-        assert list(map_pieces(lambda n: n, (1, 2))) == [1, 2]
+@WAYS
+def test_an_error_of_a_piece_is_raised_and_the_next_block_works(way):
+    for places in itertools.permutations((1, 0, 2)):
+        with pytest.raises(ZeroDivisionError):
+            way(lambda n: 1 // n, places)
+    assert way(lambda n: n, (1, 2)) == [1, 2]
 
 
-def test_kernels_in_a_piece_are_serial():
+@WAYS
+def test_kernels_in_a_piece_are_serial(way):
     before = numba.get_num_threads()
-    with thread_map() as map_pieces:
-        assert list(map_pieces(lambda n: numba.get_num_threads(), range(4))) == [1] * 4
+    assert way(lambda n: numba.get_num_threads(), range(4)) == [1] * 4
     assert numba.get_num_threads() == before
+
+
+def test_the_caller_works_on_pieces_too():
+    def slow(n):
+        time.sleep(0.02)
+        return n, threading.get_ident()
+
+    found = threads.over_pieces(slow, range(6))
+    assert [n for n, _ in found] == list(range(6))
+    workers = {thread for _, thread in found}
+    assert threading.get_ident() in workers
+    assert 1 < len(workers) <= numba.get_num_threads()
 
 
 def test_the_waiting_thread_is_called_again_and_again_and_may_end_it_all():

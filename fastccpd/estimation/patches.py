@@ -14,6 +14,7 @@ import numpy as np
 
 from ..model.problem import Problem
 from ..model.types import Array, Mask
+from ..threads import over_pieces
 
 # Pixels so far, in medians of r², from the rest are unlike it; a patch is less than this part of the picture.
 _UNLIKE, _MOST = 25.0, 0.45
@@ -56,12 +57,13 @@ def differences(problem: Problem, chosen: Mask, unit: Array) -> Array:
     unit : (MSI bands,) array
     """
     P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
-    left = np.zeros(int(chosen.sum()))
-    for m, size in enumerate(unit):
+
+    def of_band(m):
         weights = PM[[m]].toarray()[0].astype(problem.hsi.dtype)
         seen, shown = P1 @ problem.msi[:, :, m] @ P2.T, problem.hsi @ weights
-        left += ((seen - shown)[chosen] / size) ** 2
-    return left / len(unit)
+        return ((seen - shown)[chosen] / unit[m]) ** 2
+
+    return np.sum(over_pieces(of_band, range(len(unit))), axis=0) / len(unit)
 
 
 def patch_of(left: Array, chosen: Mask, noise: float, *, edges: bool = False) -> Patch | None:

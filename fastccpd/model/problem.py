@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from ..blas import one_blas_thread
 from ..kernels import reconstruct
+from ..threads import by_rows
 from .checks import as_cube, as_valid, check_values, set_fields, working_dtype
 from .degradation import Degradation
 from .types import Array, Part, Shape
@@ -153,8 +155,13 @@ class Mixture:
 
     def bound(self) -> float:
         """What no magnitude of the image exceeds; not finite where Z or S are not."""
+
+        def largest_of(X, part):
+            return np.maximum(X[part].max(axis=(0, 1)), -X[part].min(axis=(0, 1)))
+
         with np.errstate(over="ignore", invalid="ignore"):
-            largest = [np.maximum(X.max(axis=(0, 1)), -X.min(axis=(0, 1))) for X in (self.Z, self.S[None])]
+            parts = (by_rows(partial(largest_of, X), len(X), X[0].size) for X in (self.Z, self.S[None]))
+            largest = [np.max(part, axis=0) for part in parts]
             return float(np.sum(np.prod(np.asarray(largest, dtype=np.float64), axis=0)))
 
 
