@@ -13,6 +13,7 @@ from .blas import one_blas_thread
 from .estimation import DegradationEstimate, verdict_of
 from .estimation.fit import shown_cost
 from .estimation.noise import of_few_bands
+from .estimation.once import kept_for
 from .estimation.verdict import memory_of_verdict
 from .model.checks import as_choice, as_count, as_number, is_finite
 from .model.empty_bands import known_bands
@@ -100,7 +101,7 @@ def run(
     extra = _with_bands_left_out(request, bands)
     solutions, costs = [], []
     verdict = Verdict(Grade.UNKNOWN, details="the images are not finite") if judged is None else judged.verdict
-    with one_blas_thread() if chosen.same_bytes_on_any_threads else nullcontext():
+    with one_blas_thread() if chosen.same_bytes_on_any_threads else nullcontext(), kept_for(fitted):
         if is_finite(problem.hsi) and is_finite(problem.msi):
             verdict = verdict_of(fitted) if judged is None else verdict
             prepared = chosen.prepare(fitted, callback=callback, time_limit=left(), **known)

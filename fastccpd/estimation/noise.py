@@ -31,8 +31,9 @@ from ..model.types import Array, Mask
 from .agreement import variance_by_agreement
 from .few_bands import second_differences
 from .moments import Moments, difference_moments, eigh_signed, moments_of
+from .once import kept_for, once
 from .signals import by_neighbours, largest_of_noise
-from .statistics import Statistics, power_of, statistics_of
+from .statistics import Statistics, moments_of_hsi, power_of, statistics_of, steps_of_msi
 
 # The least σ, as a part of the image's root mean square.
 LEAST = 1e-6
@@ -134,7 +135,25 @@ def noise_of(problem: Problem, *, hsi: ArrayLike | None = None, msi: ArrayLike |
     ((40,), (6,))
     """
     began = time.perf_counter()
-    return replace(noise_from(statistics_of(problem), hsi=hsi, msi=msi), seconds=time.perf_counter() - began)
+    with kept_for(problem):
+        alone = _hsi_alone(problem) if hsi is None else hsi, _msi_alone(problem)
+        found = _noise(statistics_of(problem), *alone, hsi is not None, msi)
+    return replace(found, seconds=time.perf_counter() - began)
+
+
+def noise_alone(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """σ of each band of the HSI and of the MSI, each of them by its own image."""
+    return _hsi_alone(problem), _msi_alone(problem)[0]
+
+
+@once
+def _hsi_alone(problem):
+    return _of_moments(*moments_of_hsi(problem))
+
+
+@once
+def _msi_alone(problem):
+    return _of_steps(steps_of_msi(problem), power_of(problem.msi))
 
 
 def noise_from(statistics: Statistics, *, hsi: ArrayLike | None = None, msi: ArrayLike | None = None) -> Noise:
@@ -152,6 +171,13 @@ def noise_from(statistics: Statistics, *, hsi: ArrayLike | None = None, msi: Arr
     Noise
     """
     began = time.perf_counter()
+    of_hsi = _of_moments(statistics.moments, statistics.differences) if hsi is None else hsi
+    alone = of_hsi, _of_steps(statistics.steps, statistics.msi_power)
+    return replace(_noise(statistics, *alone, hsi is not None, msi), seconds=time.perf_counter() - began)
+
+
+def _noise(statistics, hsi, of_msi, known, msi):
+    """The noise of both images, by that of each alone; that of the HSI, and of the MSI if given, may be known."""
     moments, differences = statistics.moments, statistics.differences
 
     def looked_at(sigma):
@@ -160,13 +186,12 @@ def noise_from(statistics: Statistics, *, hsi: ArrayLike | None = None, msi: Arr
         signals = spectrum.vectors[:, : spectrum.signals]
         return floored, spectrum, variance_by_agreement(statistics.agreement, floored, signals)
 
-    known = hsi is not None
-    hsi = np.asarray(hsi if known else _of_moments(moments, differences), dtype=np.float64)
+    hsi = np.asarray(hsi, dtype=np.float64)
     hsi_floored, spectrum, by_both = looked_at(hsi)
     if not known and by_both.excess() > 1.0:
         hsi = np.minimum(hsi, hsi_floored / np.sqrt(by_both.excess()))
         hsi_floored, spectrum, by_both = looked_at(hsi)
-    alone, common, above = _of_steps(statistics.steps, statistics.msi_power)
+    alone, common, above = of_msi
     beyond = by_both.beyond(above)
     misplacement = by_both.by_misplacement(beyond)
     settled = _settled(alone, common, above, by_both, beyond, misplacement) if msi is None else msi
@@ -183,7 +208,6 @@ def noise_from(statistics: Statistics, *, hsi: ArrayLike | None = None, msi: Arr
         moments=moments,
         differences=differences,
         spectrum=replace(spectrum, signals=min(max(spectrum.signals, shown), len(spectrum.values))),
-        seconds=time.perf_counter() - began,
     )
 
 

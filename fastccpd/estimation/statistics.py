@@ -13,6 +13,7 @@ from ..threads import by_rows
 from .agreement import Agreement, agreement_of
 from .few_bands import SecondDifferences, second_differences
 from .moments import FEWEST, Moments, difference_moments, moments_of
+from .once import once
 from .sums import Sums
 
 
@@ -59,16 +60,35 @@ def statistics_of(problem: Problem, *, fewest: float = FEWEST) -> Statistics:
         Those of all parts, added, are for `noise_from`.
     """
     hsi, msi = (problem.hsi, problem.hsi_valid), (problem.msi, problem.msi_valid)
+    moments, differences = moments_of_hsi(problem) if fewest == FEWEST else _both_moments(*hsi, fewest)
+    of_msi = _both_moments(*msi, fewest)
     return Statistics(
-        moments=moments_of(*hsi, fewest),
-        differences=difference_moments(*hsi, fewest),
+        moments=moments,
+        differences=differences,
         agreement=agreement_of(problem),
-        steps=second_differences(*msi),
-        msi_moments=moments_of(*msi, fewest),
-        msi_differences=difference_moments(*msi, fewest),
+        steps=steps_of_msi(problem),
+        msi_moments=of_msi[0],
+        msi_differences=of_msi[1],
         hsi_power=power_of(problem.hsi),
         msi_power=power_of(problem.msi),
     )
+
+
+def _both_moments(image, valid, fewest):
+    """Of an image's pixels, and of the differences between neighbours."""
+    return moments_of(image, valid, fewest), difference_moments(image, valid, fewest)
+
+
+@once
+def moments_of_hsi(problem: Problem) -> tuple[Moments, Moments]:
+    """The moments of the HSI's pixels, and of the differences between neighbours."""
+    return _both_moments(problem.hsi, problem.hsi_valid, FEWEST)
+
+
+@once
+def steps_of_msi(problem: Problem) -> SecondDifferences:
+    """The second differences of the MSI."""
+    return second_differences(problem.msi, problem.msi_valid)
 
 
 def power_of(image: Array) -> tuple[float, int]:

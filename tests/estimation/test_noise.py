@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scenery import small_case
 
-from fastccpd import threads
-from fastccpd.estimation import moments, noise
+from fastccpd import Problem, fuse, threads
+from fastccpd.estimation import moments, noise, once, statistics
 from fastccpd.imaging import degrade, preset, scenes
 
 ESTIMATES = (noise.of_many_bands, noise.of_few_bands)
@@ -135,3 +135,18 @@ def test_differences_of_a_large_image_are_looked_at_in_parts(gaps, monkeypatch):
     assert parts.count == whole.count > 0
     np.testing.assert_allclose(parts.total, whole.total, atol=1e-12)
     np.testing.assert_allclose(parts.second, whole.second, rtol=1e-12)
+
+
+def test_the_verdict_and_the_fusion_look_at_the_images_alone_once(monkeypatch):
+    _, hsi, msi, degradation = small_case((48, 40, 30), noise=0.01)
+    looked, found = [], statistics.difference_moments
+    monkeypatch.setattr(statistics, "difference_moments", lambda *image: looked.append(image[0].shape) or found(*image))
+    result = fuse(hsi, msi, degradation)
+    assert looked.count(hsi.shape) == 1
+    looked.clear()
+    again = noise.noise_of(Problem(hsi, msi, degradation))
+    assert looked.count(hsi.shape) == 1
+    # Arrays of another layout add up in another order in older versions of NumPy.
+    np.testing.assert_allclose(again.hsi, result.stages["noise"].hsi, rtol=1e-9)
+    np.testing.assert_allclose(again.msi, result.stages["noise"].msi, rtol=1e-9)
+    assert not once._kept
