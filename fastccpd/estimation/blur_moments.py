@@ -116,13 +116,14 @@ class BlurEvidence:
         from scipy.ndimage import binary_dilation
 
         n, mean, sigma = len(self.pixels), self.pixels.mean(axis=0), self.sigma_hsi[self.hsi_bands]
-        values, vectors = np.linalg.eigh((self._second - n * np.outer(mean, mean)) / np.outer(sigma, sigma))
+        second = self.compared()[1]
+        values, vectors = np.linalg.eigh((second - n * np.outer(mean, mean)) / np.outer(sigma, sigma))
         signals = np.flatnonzero(values > _STANDS_OUT * (np.sqrt(n) + np.sqrt(len(values))) ** 2)[-(n // 10) :]
         gaussian = self.centred(0.5)
         seen = self.seen(gaussian)[0][self.chosen][:, self.msi_bands]
         share = Blurred(self.msi.shape[:2], self.ratio, self.places, gaussian).shares(SEEN)[0, 0]
         noise = share * self.sigma_msi[self.msi_bands] ** 2
-        size = np.sqrt(np.maximum(np.diag(self._second) / n, np.finfo(float).tiny))
+        size = np.sqrt(np.maximum(np.diag(second) / n, np.finfo(float).tiny))
         to_signals = vectors[:, signals] / np.sqrt(values[signals]) / sigma[:, None]
         shown, brightness = self.pixels @ to_signals - mean @ to_signals, self.pixels @ (1.0 / size) / len(size)
         patch = patch_of_any_response(shown, brightness, seen, self.chosen, noise)
@@ -167,31 +168,45 @@ class BlurEvidence:
         self.chosen = complete_pixels(self._hsi_valid, self._msi_valid, d, self.places, gaussian)
         self.chosen &= ~self.left_out[np.ix_(*self.places)]
         pixels = np.asarray(self.hsi[np.ix_(*self.places)][self.chosen], dtype=np.float64)
-        self.all_pixels, self.pixels = pixels, pixels[:, self.hsi_bands]
-        self._second = self.pixels.T @ self.pixels
+        self.all_pixels = pixels
+        self.pixels = pixels if self.hsi_bands.all() else pixels[:, self.hsi_bands]
+        self._compared = None
+
+    def compared(self, response: Array | None = None) -> tuple[Array, Array]:
+        """The HSI's pixels, as a response shows them if one is given, and the sum of their products."""
+        if self._compared is None or self._compared[0] is not response:
+            pixels = self.pixels if response is None else self.pixels @ response.T
+            self._compared = response, pixels, pixels.T @ pixels
+        return self._compared[1:]
 
     def seen(self, gaussian: Gaussian, kernels: Sequence[tuple[int, int]] = SEEN) -> Array:
         """(kernels, rows, columns, bands): the MSI under the kernels of a Gaussian, at all places."""
         return Blurred(self.msi.shape[:2], self.ratio, self.places, gaussian).images(self.msi, kernels)
 
-    def gather(self, gaussian: Gaussian, whole: bool = False) -> BlurMoments:
-        """The `BlurMoments` of a Gaussian; `whole`: with other shapes, and with what noise has in common."""
+    def gather(self, gaussian: Gaussian, whole: bool = False, response: Array | None = None) -> BlurMoments:
+        """The `BlurMoments` of a Gaussian; `whole`: with other shapes, and with what noise has in common.
+
+        With a response, of the HSI's bands as that shows them, which are fewer.
+        """
         kernels = SEEN + DERIVATIVES + (OTHER_SHAPES if whole else ())
         blurred = Blurred(self.msi.shape[:2], self.ratio, self.places, gaussian)
         images = blurred.images(self.msi, kernels)[..., self.msi_bands]
         X = images[:, self.chosen].transpose(2, 0, 1)
+        pixels, second = self.compared(response)
         correlated = None
         if whole:
             about = np.where(self.chosen[..., None], images - X.mean(axis=2).T[:, None, None], 0.0)
-            spread = np.array([blurred.correlated(image) for image in about])
-            correlated = np.einsum("ircm,jrcm->mij", about, spread, optimize=True)
+            about = np.moveaxis(about, 0, 2)
+            spread = blurred.correlated(about.reshape(*about.shape[:2], -1)).reshape(about.shape)
+            about, spread = (part.reshape(-1, *part.shape[2:]).transpose(2, 1, 0) for part in (about, spread))
+            correlated = about @ spread.transpose(0, 2, 1)
         return BlurMoments(
-            count=len(self.pixels),
+            count=len(pixels),
             seen_total=X.sum(axis=2),
-            hsi_total=self.pixels.sum(axis=0),
+            hsi_total=pixels.sum(axis=0),
             seen=X @ X.transpose(0, 2, 1),
-            crossed=X @ self.pixels,
-            hsi=self._second,
+            crossed=X @ pixels,
+            hsi=second,
             shares=blurred.shares(kernels),
             correlated=correlated,
         )

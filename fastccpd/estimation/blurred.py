@@ -13,16 +13,16 @@ Only pixels whose Gaussian lies inside the picture to 2.5σ count, and whose dat
 """
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ..imaging.psf import REACH, reflected
 from ..kernels.maps import along
-from ..model.types import Array, Mask
+from ..model.types import Array, Mask, Operator
 from .map_data import compressed_rows
 
 # So many standard deviations of a Gaussian must lie inside the picture, and be there.
@@ -57,6 +57,25 @@ class Gaussian:
         return cls((float(np.exp(rows)), float(np.exp(columns))), (down, right))
 
 
+class _Rows(NamedTuple):
+    """A matrix in compressed rows, as `along` takes it: made hundreds of times, and so without any check."""
+
+    indptr: Array
+    indices: Array
+    data: Array
+    shape: tuple[int, int]
+
+    @property
+    def nnz(self) -> int:
+        return len(self.data)
+
+    @property
+    def spread(self) -> Operator:
+        """P P' of this P."""
+        P = sparse.csr_array((self.data, self.indices, self.indptr), self.shape)
+        return compressed_rows(P @ P.T)
+
+
 class Axis:
     """The kernels of one direction: their taps, and the matrices that weigh the rows of an image by them.
 
@@ -81,17 +100,13 @@ class Axis:
         self._sampled = size, ratio, places, first
 
     @cached_property
-    def matrices(self):
+    def matrices(self) -> list["_Rows"]:
         """The operator of each kernel, in compressed rows, which all have their entries at the same places."""
         size, ratio, places, first = self._sampled
         count, length = len(places), self.taps.shape[1]
-        columns = reflected(first + ratio * places[:, None] + np.arange(length), size).ravel()
-        ends = length * np.arange(count + 1)
-        first_one = compressed_rows(sparse.csr_array((np.tile(self.taps[0], count), columns, ends), (count, size)))
-        matrices = [copy(first_one) for _ in self.taps]  # what they share is not checked again: there are many of them
-        for matrix, taps in zip(matrices, self.taps, strict=True):
-            matrix.data = np.tile(taps, count)
-        return matrices
+        columns = reflected(first + ratio * places[:, None] + np.arange(length), size).ravel().astype(np.int64)
+        ends = length * np.arange(count + 1, dtype=np.int64)
+        return [_Rows(ends, columns, np.tile(taps, count), (count, size)) for taps in self.taps]
 
 
 class Blurred:
@@ -124,8 +139,7 @@ class Blurred:
     def correlated(self, image: Array) -> Array:
         """P P' times an image of these pixels: the covariance that blurred white noise has between pixels."""
         for n, axis in enumerate(self.axes):
-            P = axis.matrices[0]
-            image = along(compressed_rows(P @ P.T), image, axis=n)
+            image = along(axis.matrices[0].spread, image, axis=n)
         return image
 
 

@@ -28,6 +28,7 @@ their coefficients are from zero.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -328,8 +329,11 @@ def glance(evidence: BlurEvidence, response: Array, parameters: Array) -> tuple[
 
 
 def _fitter(evidence, response, gains, known):
-    has = evidence.hsi_bands
-    sigma = evidence.sigma_hsi[has], evidence.sigma_msi[evidence.msi_bands]
+    """Of a given response the HSI's bands are compared as it shows them: as many as the MSI's, each seen by its own."""
+    has, gather = evidence.hsi_bands, evidence.gather
+    of_hsi, of_msi = evidence.sigma_hsi[has], evidence.sigma_msi[evidence.msi_bands]
     if response is not None:
         response = np.asarray(response, dtype=np.float64)[np.ix_(evidence.msi_bands, has)]
-    return GaussianFitter(evidence.gather, evidence.ratio, *sigma, response, gains, known)
+        gather = partial(gather, response=response)
+        of_hsi, response = np.sqrt(response**2 @ of_hsi**2), np.eye(len(response))
+    return GaussianFitter(gather, evidence.ratio, of_hsi, of_msi, response, gains, known)

@@ -37,7 +37,7 @@ from .blur_moments import BlurEvidence
 from .blurred import SEEN, Blurred, Gaussian
 from .gaussian_fit import fit_gaussian, glance
 from .middle import comparable, is_wide, middle_along, middle_of, middles
-from .noise import FLOOR, of_few_bands, of_many_bands
+from .noise import FLOOR, noise_alone
 from .patches import differences, patch_of
 from .place_search import FURTHEST
 from .shift import directions, phase_of, width_of
@@ -209,8 +209,7 @@ class _Pair:
     def __init__(self, problem, chosen):
         self.problem, self.chosen = problem, chosen
         P1, P2, self.PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM.toarray()
-        self.sigma_hsi = of_many_bands(problem.hsi, problem.hsi_valid)
-        self.sigma_msi = of_few_bands(problem.msi, problem.msi_valid)
+        self.sigma_hsi, self.sigma_msi = noise_alone(problem)
         bands = range(problem.msi.shape[2])
         self.seen = np.stack([(P1 @ problem.msi[:, :, m] @ P2.T)[self.chosen] for m in bands], axis=1)
         self.shown = np.asarray(problem.hsi[self.chosen] @ self.PM.T, dtype=np.float64)
@@ -296,8 +295,11 @@ class _Pair:
             return []
         step, errors = glance(evidence, self.PM, known) if is_noise else (np.full(4, np.inf), np.ones(4))
         found = []
-        for (name, free), vague in zip((("shift", [2, 3]), ("blur", [0, 1])), (_VAGUE * ratio, _VAGUE)):
-            if not (np.abs(step[free]) > _SIGN * errors[free]).any() and (errors[free] < vague).all():
+        for name, free in (("shift", [2, 3]), ("blur", [0, 1])):
+            is_clear = (errors[free] < _VAGUE * (ratio if name == "shift" else 1.0)).all()
+            no_sign = not (np.abs(step[free]) > _SIGN * errors[free]).any()
+            # What is surely little would not be worth a word.
+            if is_clear and (no_sign or _price(name, np.abs(step) + _RARE * errors, ratio) < 0.5 * _WORTH):
                 continue
             sought = known.copy()
             sought[free] = np.nan
@@ -353,11 +355,14 @@ def _geometric(name, fit, known, ratio, after):
     errors = np.sqrt(np.maximum(np.diag(fit.covariance), 0.0))
     if name == "shift":
         words = f"the HSI lies {directions(changes[2], changes[3])} of where the blur puts it"
-        parts, price = changes[2:] / ratio, _OF_SHIFT
-        certain = np.abs(changes[2:]) > _RARE * errors[2:]
     else:
         (rows, columns), was = fit.gaussian.sigma, np.exp(known[:2])
         words = f"the blur has σ {rows:.2f} by {columns:.2f} MSI pixels rather than {was[0]:.2f} by {was[1]:.2f}"
-        parts, price = changes[:2] / np.log(2.0) / np.sqrt(2.0), _OF_WIDTH
-        certain = np.abs(changes[:2]) > _RARE * errors[:2]
-    return _Cause(name, after, words, price * float(np.linalg.norm(parts * certain)))
+    return _Cause(name, after, words, _price(name, changes * (np.abs(changes) > _RARE * errors), ratio))
+
+
+def _price(name, changes, ratio):
+    """What changes of the Gaussian's four numbers cost, in dB, as a shift or as a width."""
+    if name == "shift":
+        return _OF_SHIFT * float(np.linalg.norm(changes[2:] / ratio))
+    return _OF_WIDTH * float(np.linalg.norm(changes[:2] / np.log(2.0) / np.sqrt(2.0)))

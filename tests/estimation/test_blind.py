@@ -83,6 +83,16 @@ def test_noise_of_wide_images_is_told_by_their_middle_if_that_has_data(monkeypat
     np.testing.assert_array_equal(BlurEvidence(hsi, msi, RATIO, valid).sigma_hsi, estimate_noise(hsi, valid=valid))
 
 
+def test_moments_through_a_response_are_those_of_the_bands_that_it_shows():
+    hsi, msi = pair()
+    evidence, response = BlurEvidence(hsi, msi, RATIO), landsat(SHAPE[2]).toarray()
+    of_bands, shown = (evidence.gather(evidence.centred(0.4), True, way) for way in (None, response))
+    np.testing.assert_allclose(shown.hsi, response @ of_bands.hsi @ response.T, rtol=1e-10)
+    np.testing.assert_allclose(shown.crossed, of_bands.crossed @ response.T, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(shown.hsi_total, response @ of_bands.hsi_total, rtol=1e-10)
+    np.testing.assert_array_equal(shown.correlated, of_bands.correlated)
+
+
 def test_what_is_given_is_kept():
     found = estimate_blur(*pair(), RATIO, sigma=1.7, shift=(0.0, 0.0))
     np.testing.assert_allclose((*found.sigma, *found.shift), (1.7, 1.7, 0.0, 0.0), atol=1e-12)
