@@ -4,7 +4,7 @@
 distribution of precision H, the Hessian of the quadratic. Samples of it cost one solution each: H δ = R'n + D'√w n', n
 and n' white on data and differences (random signs, for only second moments matter). What the spectra cannot explain is
 added, and the fine detail that the maps lack (`missing_detail.py`), up to half of all that. On the scenes measured,
-errors were about a fifth larger than the distribution says.
+errors were about a fifth larger than the distribution says; where there is no noise, and σ is its floor, as large.
 
 **Where.** Samples are few, so the pattern is shared with what is known without chance. Its square has three parts: the
 error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they were found from; what the choice of λ
@@ -25,11 +25,11 @@ from .windows import LARGE
 # Pixels, as the standard deviation of a Gaussian, over which the pattern of an expected error is spread.
 _NEIGHBOURHOOD = 2.0
 
-# Samples, fewer of large scenes, whose neighbourhoods are as small a part of them, and of many maps, over which chance
+# Samples: fewer of large scenes, whose neighbourhoods are as small a part of them, and of many maps, over which chance
 # is averaged already; and how far each is solved.
 _SAMPLES, _FEWER_SAMPLES, _MANY_MAPS, _CG_STEPS, _CG_RTOL = 4, 2, 10, 60, 0.05
 
-# How much larger errors are than the distribution says.
+# How much larger errors are than the distribution says, where there is noise.
 _DETAILS = 1.2
 
 # Missing detail is believed up to this part of what is expected without it: its count is a rough one.
@@ -43,6 +43,7 @@ def expected_error(
     system: MapSystem,
     unexplained: Array,
     missing: Array,
+    noisy: bool = True,
 ) -> tuple[Array, Array]:
     """The expected error of each pixel, root mean square over bands, and of each band, over pixels.
 
@@ -60,35 +61,60 @@ def expected_error(
         The variance of what the spectra cannot explain, in the caller's units.
     missing : (bands,) array
         That of detail that the maps lack, which has no place.
+    noisy : bool
+        Whether there is noise, or σ is its floor.
 
     Returns
     -------
     (I, J) array, (bands,) array
         In the caller's units.
     """
-    # Imported here: it takes long to import.
-    from scipy.ndimage import gaussian_filter
-
     data = system.data
     S, rng = data.hsi.sigma[:, None] * data.F, np.random.default_rng(1)
     root = _root(S.T @ S / len(S))
     pixels, seconds = np.zeros(Z.shape[:2]), np.zeros((Z.shape[2], Z.shape[2]))
-    samples = _SAMPLES if pixels.size < LARGE and Z.shape[2] < _MANY_MAPS else _FEWER_SAMPLES
+    samples = _samples(pixels.size, Z.shape[2])
     for _ in range(samples):
         sample = data.layout.rows(_sample(system, rng))
         pixels += _of_pixels(lambda part, sample=sample: _squares(sample[part], root), sample) / samples
         parts = by_rows(lambda part, sample=sample: _second(sample[part]), len(sample), sample[0].size)
         seconds += sum(parts) / (samples * pixels.size)
         del sample  # its room is needed for the next one
-    pixels = gaussian_filter(pixels, _NEIGHBOURHOOD) + unexplained.mean()
+    pixels = _spread(pixels) + unexplained.mean()
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
-    spectrum = _DETAILS * np.sqrt(known + missing)
+    larger = _DETAILS if noisy else 1.0
+    spectrum = larger * np.sqrt(known + missing)
     system.pulse()
     system.release()
     pattern = np.sqrt(pixels * _pattern(Z, coarse, ends, data))
     size2 = (pixels.mean() + missing.mean()) / max(float(pattern.mean()), 1e-300)
-    return _DETAILS * np.sqrt(size2 * pattern), spectrum
+    return larger * np.sqrt(size2 * pattern), spectrum
+
+
+def _samples(pixels, maps):
+    """How many samples are drawn."""
+    if maps >= 2 * _MANY_MAPS:
+        return 1
+    return _SAMPLES if pixels < LARGE and maps < _MANY_MAPS else _FEWER_SAMPLES
+
+
+def _spread(values):
+    """A plane, each pixel over its neighbourhood: down its columns some of them at a time, then along its rows."""
+    # Imported here: it takes long to import.
+    from scipy.ndimage import gaussian_filter1d
+
+    down, across = np.empty_like(values), np.empty_like(values)
+
+    def columns(part):
+        gaussian_filter1d(values[:, part], _NEIGHBOURHOOD, axis=0, output=down[:, part])
+
+    def rows(part):
+        gaussian_filter1d(down[part], _NEIGHBOURHOOD, axis=1, output=across[part])
+
+    by_rows(columns, values.shape[1], values.shape[0])
+    by_rows(rows, *values.shape)
+    return across
 
 
 def _root(metric):
@@ -141,9 +167,9 @@ def _sample(system, rng):
 
 
 def _signs(rng, shape):
-    """Plus or minus one."""
-    count = int(np.prod(shape))
-    return _signs_of(rng.bytes(-(-count // 8)), 0, count).reshape(shape)
+    """What gives plus or minus one, by bits that are drawn now."""
+    drawn = rng.bytes(-(-int(np.prod(shape)) // 8))
+    return lambda: _signs_of(drawn, 0, int(np.prod(shape))).reshape(shape)
 
 
 def _signs_of(drawn, first, count):
@@ -156,8 +182,6 @@ def _signs_of(drawn, first, count):
 
 def _pattern(Z, coarse, ends, data):
     """Squares that are known without chance, in units of the noise."""
-    from scipy.ndimage import gaussian_filter
-
     metric = data.F.T @ data.F  # maps to spectra, in units of the noise
     B = coarse.reshape(-1, Z.shape[2])
     inverse, root = np.linalg.pinv(B.T @ B), _root(metric)
@@ -168,7 +192,7 @@ def _pattern(Z, coarse, ends, data):
 
     spectral = each(lambda part: ((inverse @ Z[part]) * Z[part]).sum(axis=1))
     changes = sum(each(lambda part, other=other: _squares(Z[part] - other[part], root)) for other in ends)
-    change = gaussian_filter(changes, _NEIGHBOURHOOD)
+    change = _spread(changes)
     down = np.zeros_like(spectral)
     if len(Z) > 1:
         down[:-1] = _of_pixels(lambda part: _squares(Z[1:][part] - Z[:-1][part], root), Z[1:])
@@ -178,5 +202,5 @@ def _pattern(Z, coarse, ends, data):
     steps[:, 1:] += right[:, :-1]
     # An edge well above the noise is lowered by what the noise is worth, not by its height.
     noise2 = np.linalg.norm(root, 2) ** 2 / data.unit**2
-    edges = np.square(gaussian_filter(np.sqrt(steps / (1.0 + steps / noise2)), _NEIGHBOURHOOD))
+    edges = np.square(_spread(np.sqrt(steps / (1.0 + steps / noise2))))
     return 0.6 * spectral + (2.0 * change + 0.5 * edges) / len(data.F)

@@ -22,12 +22,12 @@ from ..kernels.map_steps import GUARD
 from ..kernels.maps import along
 from ..model.degradation import Degradation
 from ..model.types import Array, Mask, Operator
-from ..threads import by_rows
+from ..threads import by_rows, over_pieces
 from .map_system import Layout
 from .moments import eigh_signed
 
-# Random numbers that are drawn at once.
-_AT_ONCE = 1 << 18
+# Random numbers that are drawn at once, and how many times that are there at once.
+_AT_ONCE, _TOGETHER = 1 << 18, 16
 
 
 class Blur:
@@ -244,13 +244,21 @@ class MapData:
         both = np.add(self.hsi.residual2(coarse, self.F), self.msi.residual2(fine, self.R))
         return float(both[0]), 0.5 * float(both[1])
 
-    def disturb(self, draw: Callable[[tuple[int, ...]], Array], stack: Array) -> None:
-        """Add what white noise of size 1 on all data, drawn by shape, adds to `target`."""
-        rows, done = self.layout.rows(stack), 0
-        for part in _drawn(self.msi.kinds, _roots(self._grams_M), draw):
-            rows[done : done + len(part)] += np.moveaxis(part, 2, 1)
-            done += len(part)
-        coarse = np.concatenate(list(_drawn(self.hsi.kinds, _roots(self._grams_H), draw)))
+    def disturb(self, draw: Callable[[tuple[int, ...]], Callable[[], Array]], stack: Array) -> None:
+        """Add what white noise of size 1 on all data adds to `target`.
+
+        `draw` is called for one shape after the other, and what it gives, when it is called, gives the noise.
+        """
+        rows, coarse = self.layout.rows(stack), np.empty((*self.hsi.image.shape[:2], self.layout.P))
+
+        def add(part, noise):
+            rows[part] += np.moveaxis(noise, 2, 1)
+
+        def put(part, noise):
+            coarse[part] = noise
+
+        _draw(self.msi.kinds, _roots(self._grams_M), draw, add)
+        _draw(self.hsi.kinds, _roots(self._grams_H), draw, put)
         self.blur.add_fine(self.layout, coarse, stack)
 
 
@@ -293,14 +301,19 @@ def _roots(grams):
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 
-def _drawn(kinds, roots, draw):
-    """R' times white noise, some rows of pixels at a time."""
-    P = roots.shape[1]
-    at_once = max(1, _AT_ONCE // max(1, kinds.shape[1] * P * (P if len(roots) > 1 else 1)))
-    for i in range(0, len(kinds), at_once):
-        part = kinds[i : i + at_once]
-        white = draw((*part.shape, P))
-        yield np.einsum("ijpq,ijq->ijp", roots[part], white) if len(roots) > 1 else white @ roots[0].T
+def _draw(kinds, roots, draw, take):
+    """R' times white noise, some rows of pixels at a time, several of these on threads; each goes to `take`."""
+    P, columns = roots.shape[1], kinds.shape[1]
+    at_once = max(1, _AT_ONCE // max(1, columns * P * (P if len(roots) > 1 else 1)))
+    parts = [slice(i, min(len(kinds), i + at_once)) for i in range(0, len(kinds), at_once)]
+
+    def mixed(drawn):
+        part, white = drawn[0], drawn[1]()
+        take(part, np.einsum("ijpq,ijq->ijp", roots[kinds[part]], white) if len(roots) > 1 else white @ roots[0].T)
+
+    for first in range(0, len(parts), _TOGETHER):
+        some = parts[first : first + _TOGETHER]
+        over_pieces(mixed, [(part, draw((part.stop - part.start, columns, P))) for part in some])
 
 
 def power_of_two(size: float) -> float:

@@ -1,5 +1,9 @@
 """Maps that follow the weight λ of their total variation (`tv_maps.py`): reweighted squares, by conjugate gradients."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from ..model.types import Array
 from .map_system import MapSystem, inner
 
@@ -11,7 +15,7 @@ REWEIGHTINGS, CG_STEPS, CG_RTOL = 3, 40, 0.2
 ROUNDING, MOST_ROUNDING = 0.025, 0.5
 
 # Steps well above so many times the noise of the best map are edges, whose price is the root of their height.
-KNEE = 10.0
+KNEE = 5.0
 
 
 class MapPath:
@@ -60,3 +64,27 @@ class MapPath:
         square, ry = system.residual(self.Z, self.target)
         before = 0.5 * (energy + square) - inner(self.Z, self.target) + float(system.rest.sum())
         return before, system.solve(self.Z, ry, CG_STEPS, CG_RTOL)
+
+
+def weight_of_least_risk(weights: Sequence[float] | Array, risks: Sequence[float] | Array) -> float:
+    """λ where the risk along a path is least: by a parabola over log λ through its least value and those beside it.
+
+    Parameters
+    ----------
+    weights : sequence of float
+        λ of the path, each the same part of the one before.
+    risks : sequence of float
+        NaN where the risk was not asked for.
+
+    Returns
+    -------
+    float
+        The λ of least risk itself, where that is at an end, or next to one that was not asked for.
+    """
+    k = int(np.nanargmin(risks))
+    beside = np.array(risks[max(k - 1, 0) : k + 2], dtype=np.float64)
+    if len(beside) < 3 or not np.isfinite(beside).all():
+        return float(weights[k])
+    curvature = beside[0] - 2.0 * beside[1] + beside[2]
+    step = 0.5 * (beside[0] - beside[2]) / curvature if curvature > 0.0 else 0.0
+    return float(weights[k] * (weights[k + 1] / weights[k]) ** step)

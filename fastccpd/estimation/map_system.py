@@ -168,7 +168,12 @@ class MapSystem:
 
     def residual(self, Z: Array, target: Array) -> tuple[float, float]:
         """Set r = target − H Z; Z'H Z and <r, y>."""
-        self.r[...] = target
+        r, pieces = self.r, -(-target.size // PIECE)
+
+        def copy(part):
+            r[PIECE * part.start : PIECE * part.stop] = target[PIECE * part.start : PIECE * part.stop]
+
+        by_rows(copy, pieces, PIECE)
         return self._blur(Z), self._advance(1.0, Z, _NOTHING)
 
     def solve(self, Z: Array, ry: float, max_iter: int, rtol: float) -> float:

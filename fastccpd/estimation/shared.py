@@ -17,6 +17,7 @@ import numpy as np
 from ..model.problem import Problem
 from ..model.types import Array, Operator
 from .map_data import Blur
+from .map_path import weight_of_least_risk
 from .moments import complete, pixels_of
 from .noise import Noise, noise_from
 from .statistics import Statistics
@@ -87,8 +88,8 @@ class PathRisks:
 
     @property
     def best(self) -> float:
-        """The λ of least risk."""
-        return float(self.weights[int(np.argmin(self.risks))])
+        """The λ of least risk, between those of the path."""
+        return weight_of_least_risk(self.weights, self.risks)
 
 
 def _continued(risks, length):

@@ -24,9 +24,10 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
     and the trace is had from a second fit to data with a known disturbance added: <change of fit, disturbance>. (One
     linear system with the Hessian at the fitted maps is cheaper, but finds up to an eighth more at 10 dB: λ is then one
     step too strong on four of ten scenes, and the image up to 0.46 dB worse.) Both fits follow λ downwards from strong
-    smoothing, each from the one before, until the estimate rises; of a large scene in windows (`windows.py`). The
-    second one begins where χ² comes down to its expectation: before, the estimate cannot but fall. σ is no less than a
-    floor, and more than the noise where spectra leave something unexplained. Of noise that has only the share τ of σ²
+    smoothing, each from the one before, until the estimate rises; of a large scene in windows (`windows.py`). Steps of
+    the path are wide: the λ that is taken is where a parabola through the last three is least. The second fit begins
+    where χ² comes down to its expectation: before, the estimate cannot but fall. σ is no less than a floor, and more
+    than the noise where spectra leave something unexplained. Of noise that has only the share τ of σ²
     the estimate of the same risk is
 
         χ² + τ (2 tr(∂fit/∂data) − N),                                                                      (3)
@@ -47,7 +48,7 @@ from ..threads import thread_map
 from .expected_error import expected_error
 from .map_data import Blur, MapData, WhitenedImage
 from .map_fit import MapFit
-from .map_path import MapPath
+from .map_path import REWEIGHTINGS, MapPath, weight_of_least_risk
 from .map_system import MapSystem
 from .missing_detail import missing_detail
 from .moments import complete, pixels_of
@@ -66,6 +67,9 @@ TOO_SMOOTH, STILL_FALLS = 1.1, 0.97
 
 # Where noise is a smaller part of σ² than this, χ² decides (3) at every λ, and the path has its last one alone.
 _NO_NOISE = 1e-3
+
+# Reweighted squares of each λ where the rough maps are too smooth: there is little noise, and edges stand out of it.
+_FEWER_REWEIGHTINGS = 2
 
 # So many more reweighted squares for the chosen λ, as long as they change anything.
 MOST_REWEIGHTINGS = 50
@@ -165,7 +169,7 @@ class _Fit:
         self.steps, self.every_risk = [], False
         self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
         self.smoothest: Array | None = None
-        self.first = STRONGEST
+        self.first, self.reweightings = STRONGEST, REWEIGHTINGS
         while self.known_noise < _NO_NOISE and self.first * STEP > WEAKEST:
             self.first *= STEP
         self.weight = self.first
@@ -223,15 +227,18 @@ class _Fit:
         windows = windows_of(self.problem)
         if windows:
             return self._go_to(*self._chosen_by(windows, max_iter))
-        path = self.path
-        if self.first != STRONGEST:  # a path of one λ begins with the rough maps
-            chi2, cost = self.data.misfit_and_cost(path.Z)
+        path, (chi2, cost) = self.path, self.data.misfit_and_cost(self.path.Z)
+        if self.first != STRONGEST or chi2 > TOO_SMOOTH * self.data.size:
+            # A path of one λ begins with the rough maps; so does one whose stronger λ would be too smooth, as they are.
+            self.reweightings = _FEWER_REWEIGHTINGS
+            while self.weight > FOR_SPECTRA:
+                self.weight *= STEP
             if self._seen_step((FOR_SPECTRA, chi2, np.nan, np.inf), cost, np.inf, max_iter):
                 return Status.MAX_ITERATIONS
         for found in self._down([Probed(path)], map):
             if self._seen_step(*found, max_iter):
                 return Status.MAX_ITERATIONS
-        return self._settle()
+        return self._settle(self._least())
 
     def _seen_step(self, step, cost, change, max_iter):
         """Keep the maps of a λ as the best so far; whether there have been enough of them."""
@@ -255,15 +262,21 @@ class _Fit:
         least, share = np.inf, self.data.size / sum(part.data.size for part in parts)
         before, probed = np.inf, self.every_risk
         while self.weight > WEAKEST:
-            found = np.array(list(map_parts(partial(Probed.descend, weight=self.weight), parts)))
-            chi2, cost = (float(part) for part in share * found[:, :2].sum(axis=0))
-            # Strong smoothing leaves more than noise: while that falls, so does the risk, and nobody asks by how much.
-            falls = chi2 > TOO_SMOOTH * self.data.size and chi2 < STILL_FALLS * before
             last = self.weight * STEP <= WEAKEST or len(self.steps) == self.max_iter
+            for reweightings in (self.reweightings,) if probed or last else (1, self.reweightings - 1):
+                fit = partial(Probed.descend, weight=self.weight, reweightings=reweightings)
+                found = np.array(list(map_parts(fit, parts)))
+                chi2, cost = (float(part) for part in share * found[:, :2].sum(axis=0))
+                # Strong smoothing leaves more than noise: while that falls, so does the risk, and nobody asks by how
+                # much. Nor how the maps of such a λ end: they are only on the way.
+                falls = chi2 > TOO_SMOOTH * self.data.size and chi2 < STILL_FALLS * before
+                if falls:
+                    break
             probed, before = probed or last or not falls, chi2
             dof = np.nan
             if probed:
-                dof = share * sum(map_parts(partial(Probed.degrees_of_freedom, weight=self.weight), parts))
+                ask = partial(Probed.degrees_of_freedom, weight=self.weight, reweightings=self.reweightings)
+                dof = share * sum(map_parts(ask, parts))
             step = self._step(self.weight, chi2, float(dof))
             self.steps.append(step)
             if self._risk(step) > least:
@@ -285,7 +298,10 @@ class _Fit:
         with thread_map(self.watch.pulse) as map_windows:
             parts = list(map_windows(lambda window: Probed(self._window(*window)), windows))
             weight, _, dof, _ = [step for step, *_ in islice(self._down(parts, map_windows), limit)][-1]
-        return weight, dof, Status.MAX_ITERATIONS if len(self.steps) == limit else None
+        if len(self.steps) == limit:
+            return weight, dof, Status.MAX_ITERATIONS
+        weight = self._least()
+        return weight, self._dof_along(0, weight), None
 
     def _go_to(self, weight, dof=np.nan, status=None):
         """Fit a λ that is known, by the way that leads to it, one reweighting a step, and ask for no risk."""
@@ -301,27 +317,36 @@ class _Fit:
         self.steps = self.steps or [step]
         self.best = path.Z, step, change
         self.watch.iteration(cost, path.system.products)
-        return status or self._settle()
+        return status or self._settle(weight, dof)
 
     def _risk(self, step):
         """(3): the estimated risk as far as the noise was found in the images."""
         _, chi2, dof, _ = step
         return chi2 + self.known_noise * (2.0 * (dof + self.data.F.size) - self.data.size)
 
-    def _settle(self):
-        """Go on with the chosen λ where its maps were still changing."""
+    def _least(self):
+        """The λ of least risk (3), between those of the path."""
+        return weight_of_least_risk([step[0] for step in self.steps], [self._risk(step) for step in self.steps])
+
+    def _dof_along(self, number, value):
+        """Degrees of freedom where λ (number 0) or χ² (1) has a value, between the steps of the path."""
+        known = np.array([step for step in self.steps if not np.isnan(step[2])])
+        return float(np.interp(-value, -known[:, number], known[:, 2]))
+
+    def _settle(self, weight, dof=None):
+        """Fit the chosen λ, which is that of the best maps or next to it, until they hardly change."""
         if self.best is None:
             return Status.MAX_ITERATIONS
-        Z, (weight, chi2, dof, risk), change = self.best
-        if change < SETTLED:
-            return Status.COST_SETTLED
+        Z, (fitted, *_), change = self.best
         path = MapPath(self.path.system, Z)
-        for _ in range(MOST_REWEIGHTINGS):
+        for _ in range(MOST_REWEIGHTINGS if weight != fitted or change >= SETTLED else 0):
             change = path.descend(weight, reweightings=1)
             if change < SETTLED:
                 break
-        settled = self.data.misfit_and_cost(path.Z)[0]
-        self.best = path.Z, (weight, settled, dof, risk + settled - chi2), change
+        chi2 = self.data.misfit_and_cost(path.Z)[0]
+        # The more reweightings, the closer the fit and the more its degrees of freedom: as they are along the path.
+        dof = self._dof_along(1, chi2) if dof is None else dof
+        self.best = path.Z, self._step(weight, chi2, dof), change
         return Status.COST_SETTLED if change < SETTLED else Status.MAX_ITERATIONS
 
     def _fitted(self, status):
@@ -366,7 +391,8 @@ class _Fit:
         self.watch.pulse()
         missing = missing_detail(maps[0], coarse, self.data, self.differences)
         self.watch.pulse()
-        return expected_error(maps[0], coarse, maps[1:], path.system, self.unexplained, missing)
+        noisy = self.known_noise >= _NO_NOISE
+        return expected_error(maps[0], coarse, maps[1:], path.system, self.unexplained, missing, noisy)
 
 
 def _end_of_path(weight, steps):

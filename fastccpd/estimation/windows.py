@@ -5,13 +5,15 @@ over pixels is least. The sum over some of the pixels is least at the same λ, o
 the scene are asked, and the whole of it is fitted with what they say, once and undisturbed.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ..model.degradation import Degradation
 from ..model.problem import Problem
 from ..model.types import Array
 from .map_data import MapData
-from .map_path import MapPath
+from .map_path import REWEIGHTINGS, MapPath
 from .map_system import inner
 
 # Fine pixels from which on a scene is large; windows along each side of it, and the fine pixels along a side of one.
@@ -30,7 +32,7 @@ class Probed:
     """
 
     def __init__(self, path: MapPath):
-        self.path, self._before = path, path.Z
+        self.path, self._before, self._weight = path, path.Z, np.inf
         self._disturbed: tuple[MapPath, Array] | None = None
 
     @property
@@ -38,24 +40,24 @@ class Probed:
         """The quadratic that is fitted."""
         return self.path.data
 
-    def descend(self, weight: float) -> tuple[float, float, float]:
+    def descend(self, weight: float, reweightings: int = REWEIGHTINGS) -> tuple[float, float, float]:
         """Fit with λ; χ², the cost of `misfit_and_cost`, and what the last reweighting gained."""
-        if self._disturbed is None:
-            self._before = self.path.Z.copy()
-        change = self.path.descend(weight)
+        if self._disturbed is None and weight != self._weight:
+            self._before, self._weight = self.path.Z.copy(), weight
+        change = self.path.descend(weight, reweightings)
         return *self.data.misfit_and_cost(self.path.Z), change
 
-    def degrees_of_freedom(self, weight: float) -> float:
+    def degrees_of_freedom(self, weight: float, reweightings: int = REWEIGHTINGS) -> float:
         """Of the maps that `descend` has just fitted with λ, by the fit to disturbed data, which goes the same way."""
         disturbed, probe = self._disturbed = self._disturbed or self._begin()
-        disturbed.descend(weight)
+        disturbed.descend(weight, reweightings)
         return (inner(disturbed.Z, probe) - inner(self.path.Z, probe)) / DISTURBANCE
 
     def _begin(self):
         """Disturb the data, and begin where the maps were before the last λ."""
         data = self.data
-        probe = data.layout.zeros()
-        data.disturb(np.random.default_rng(0).standard_normal, probe)
+        probe, rng = data.layout.zeros(), np.random.default_rng(0)
+        data.disturb(lambda shape: partial(np.asarray, rng.standard_normal(shape)), probe)
         target = DISTURBANCE * probe
         target += data.target
         before, self._before = self._before, self.path.Z
