@@ -37,6 +37,7 @@ from ..solver.regularisers import Ridge
 from ..solver.starts import given_start, own_scale, random_start
 from ..solver.terms import Term, terms_of
 from ..solver.trust_region import Options
+from ..threads import by_rows
 from .chain import Chain
 from .fitting import Choice, Decomposition, Fitting
 from .image_risk import image_risk
@@ -234,8 +235,13 @@ def _brought_to_the_end(run, images, factors):
 
 def closeness(problem: Problem, subspace: Subspace, fit: MapFit) -> float:
     """What may be left of the maps, as a part of their energy: a twentieth of their own estimated error."""
+
+    def squares(image, part):
+        return np.einsum("ijk,ijk->k", image[part], image[part], dtype=np.float64)
+
     pairs = (problem.hsi, subspace.hsi), (problem.msi, subspace.msi)
-    energy = sum(float(np.square(row / sigma).sum()) for image, sigma in pairs for row in image)
+    sums = (sum(by_rows(partial(squares, image), len(image), image[0].size)) @ sigma**-2.0 for image, sigma in pairs)
+    energy = float(sum(sums))
     return min(1e-2, max(1e-6, _NEAR_ENOUGH * fit.risk / max(energy - sum(problem.sizes), 1.0)))
 
 

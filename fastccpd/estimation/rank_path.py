@@ -3,10 +3,11 @@
 Along the path terms are added, and terms that have become nothing are pruned; each fit is loose, and its error as an
 image is estimated (`image_risk.py`). The path ends where that has risen, and the rank of least risk wins.
 
-**New terms.** Their rows and columns are random, as large as what is left of the MSI, but their spectra are mixtures of
-those that the terms before have found. It matters: what a term of fine detail has in its spectrum is hardly seen by the
-HSI, and what the MSI does not see of it stays where it began. Without noise, Salinas with 60 terms has 22.0 dB along a
-path with random spectra and 29.1 dB along this one (from one random start: 25.9 dB).
+**New terms.** Their rows and columns are random, as large as what is left of the MSI, but their spectra are those of
+pixels of the HSI, or mixtures of those that the terms before have found. It matters: what a term of fine detail has in
+its spectrum is hardly seen by the HSI, and what the MSI does not see of it stays where it began
+(`unseen_spectra.py` mends that in the end). Without noise, Salinas with 60 terms has 22.0 dB along a path with random
+spectra and 29.1 dB along one of mixtures (from one random start: 25.9 dB).
 
 **The largest rank** leaves three data for each parameter, and is at most 150.
 """
@@ -26,6 +27,8 @@ from ..solver.parametrisation import per_mode
 from ..solver.starts import random_start
 from ..solver.trust_region import Options
 from .chain import Chain
+from .moments import complete, pixels_of
+from .noise import Noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,9 @@ _PRUNED = 1e-3
 # Mixtures of spectra mostly have a few parts (Dirichlet's parameter); no band of one is below this part of its mean.
 _FEW_PARTS, _LEAST_BAND = 0.3, 1e-2
 
+# So many pixels are enough to draw spectra from.
+_ENOUGH_PIXELS = 4096
+
 # New terms are at least so large, as a part of the scene: squares cannot grow from zero.
 _LEAST_NEW = 1e-3
 
@@ -118,6 +124,7 @@ def fit_rank_path(
     enough: float = 0.0,
     needed: Callable[[int], float] | None = None,
     chain: Chain | None = None,
+    spectra: Array | None = None,
 ) -> tuple[RankPath, Vector]:
     """The path, and the x of its best rank.
 
@@ -142,6 +149,8 @@ def fit_rank_path(
         The cost above which a fit is of no use: one that cannot be hoped to fall below it is not brought to its end.
     chain : Chain, optional
         Watches the fits; where its callback or its clock calls a halt, the best so far is what was found.
+    spectra : (n, bands) array, optional
+        What the spectra of new terms are drawn from, as of `likely_spectra`; None: mixtures of those that are known.
 
     Returns
     -------
@@ -163,7 +172,7 @@ def fit_rank_path(
         if x is None:
             x = random_start(problem, rank, kinds, rng)
         elif x.shape[1] < rank or tried:
-            x = _grown(x, objective, problem, left, rng)
+            x = _grown(x, objective, problem, left, rng, spectra)
         state = chain.fit(objective, x, loose, objective.scale, None if needed is None else needed(rank))
         x, goes_on = state.x, state.status is not None and state.status.goes_on_to_next_start
         if state.status is Status.NOT_FINITE:
@@ -200,7 +209,25 @@ def effective_rank(factors: Factors) -> int:
     return int((sizes > _PRUNED * sizes.max()).sum()) if sizes.max() > 0.0 else 0
 
 
-def _grown(x, objective, problem, size, rng):
+def likely_spectra(problem: Problem, noise: Noise) -> Array:
+    """(n, bands) spectra of the HSI's pixels, or of some of them, freed of what is not signal; none of dark pixels.
+
+    Parameters
+    ----------
+    problem : Problem
+    noise : Noise
+        Of `noise_of(problem)`.
+    """
+    pixels = pixels_of(problem.hsi, *complete(problem.hsi, problem.hsi_valid), dtype=None)
+    pixels = pixels[:: -(-len(pixels) // _ENOUGH_PIXELS) or 1] / noise.hsi_floored
+    signals = noise.spectrum.vectors[:, : max(1, noise.spectrum.signals)]
+    spectra = pixels @ signals @ signals.T * noise.hsi_floored
+    brightness = spectra.mean(axis=1)
+    bright = brightness > _LEAST_BAND * brightness.mean()
+    return spectra[bright] if bright.any() else spectra
+
+
+def _grown(x, objective, problem, size, rng, spectra=None):
     """x without the terms that are nothing, and with new ones of the given size up to the objective's rank."""
     parts = list(zip(objective.parametrisation, objective.modes, strict=True))
     sizes = _term_sizes([phi.value(x[rows]) for phi, rows in parts])
@@ -211,14 +238,22 @@ def _grown(x, objective, problem, size, rng):
     kinds = [phi.name for phi in objective.parametrisation]
     new = random_start(problem, count, kinds, rng)
     phi, rows = parts[2]
-    spectra, drawn = phi.value(x[rows]), phi.value(new[rows])
-    mixed = spectra / np.maximum(np.linalg.norm(spectra, axis=0), np.finfo(float).tiny)
-    mixed = mixed @ rng.dirichlet(np.full(x.shape[1], _FEW_PARTS), count).T
+    drawn = phi.value(new[rows])
+    if spectra is None:
+        mixed = _mixtures(phi.value(x[rows]), count, rng)
+    else:
+        mixed = spectra[rng.integers(len(spectra), size=count)].T
     if phi.nonnegative:
-        mixed = np.maximum(mixed, _LEAST_BAND * mixed.mean(axis=0))
+        mixed = np.maximum(mixed, _LEAST_BAND * np.maximum(mixed.mean(axis=0), 0.0))
     norms = np.linalg.norm(mixed, axis=0)
     mixed = np.where(norms > 0.0, mixed * (np.linalg.norm(drawn, axis=0) / np.where(norms > 0.0, norms, 1.0)), drawn)
     factors = [phi.value(new[rows]) for phi, rows in parts[:2]] + [mixed]
     grow = max(float(size), _LEAST_NEW) ** (1.0 / 3.0)
     lifted = [phi.inverse(grow * factor) for phi, factor in zip(per_mode(kinds), factors, strict=True)]
     return np.hstack([x, np.vstack(lifted)])
+
+
+def _mixtures(spectra, count, rng):
+    """So many mixtures of (bands, n) spectra."""
+    known = spectra / np.maximum(np.linalg.norm(spectra, axis=0), np.finfo(float).tiny)
+    return known @ rng.dirichlet(np.full(known.shape[1], _FEW_PARTS), count).T

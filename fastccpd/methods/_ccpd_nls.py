@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..estimation import Noise, fit_rank_path, image_risk, noise_of, ranks_for, signal_basis
 from ..estimation.chain import Chain
-from ..estimation.rank_path import effective_rank
+from ..estimation.decomposition import misfits
+from ..estimation.rank_path import effective_rank, likely_spectra
+from ..estimation.unseen_spectra import with_likely_spectra
 from ..kernels.block_cholesky import triangle
 from ..kernels.mttkrp import blocks_for
 from ..kernels.simd import padded
@@ -158,7 +160,8 @@ class CoupledNLS(Compiled, Rules):
             return image_risk(objective, x, sigmas).total
 
         chain = Chain("rank", callback, time_limit)
-        path, x = fit_rank_path(problem, objective_of, risk_of, rng=rng, options=options, start=start, chain=chain)
+        how = {"rng": rng, "options": options, "start": start, "chain": chain}
+        path, x = fit_rank_path(problem, objective_of, risk_of, spectra=likely_spectra(problem, noise), **how)
         ended = not path.status.goes_on_to_next_start  # somebody, or the clock, has called a halt
         if ended or path.at_end:
             # At the end of the path no noise limits the fit yet: to fit the model's own error more closely would only
@@ -168,9 +171,13 @@ class CoupledNLS(Compiled, Rules):
             watching = Chain("decomposition")
         objective = objective_of(path.rank)
         state = watching.fit(objective, x, options, objective.scale)
-        factors = objective.factors(state.x)
+        factors, status = objective.factors(state.x), cast(Status, state.status)
+        if not ended and status.goes_on_to_next_start and self.max_iter > 0:
+            left = misfits(problem, factors)[0] / problem.sizes[0]
+            factors = with_likely_spectra(problem, noise, factors, left)
+            watching.trace.cost[-1] = 0.5 * float(np.dot(self.weights, misfits(problem, factors)))
         return Solution(
-            status=path.status if options.max_iter == 0 else cast(Status, state.status),
+            status=path.status if options.max_iter == 0 and status.goes_on_to_next_start else status,
             cost=watching.trace.cost[-1],
             n_iter=watching.n_iter,
             trace=watching.trace,
@@ -196,7 +203,8 @@ class CoupledNLS(Compiled, Rules):
         n, m = sum(msi_shape[:2]) + hsi_shape[2], sum(hsi_shape) + sum(msi_shape)
         rank = ranks_for(hsi_shape, msi_shape)[-1] if isinstance(self.rank, str) else self.rank
         width = padded(rank, dtype)
-        vectors = 16 * n * rank  # x, g, p, r, d, their products, the trial point, slopes and diagonals
+        # x, g, d, products, the trial point, slopes, diagonals; p and r of this step, the last and one that failed
+        vectors = 22 * n * rank
         points = 2 * (n * rank + (n + 2 * m) * width + 12 * width**2)
         products = (2 * m + 5 * n) * width + 12 * width**2
         partial_sums = sum(blocks_for(shape, width) * (shape[1] + shape[2]) * width for shape in (hsi_shape, msi_shape))

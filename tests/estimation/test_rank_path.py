@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from scenery import rsnr, small_case
 
-from fastccpd import Problem
-from fastccpd.estimation import fit_rank_path, image_risk, noise_of, ranks_for, signal_basis
+from fastccpd import Problem, fuse
+from fastccpd.estimation import fit_rank_path, image_risk, noise_of, rank_path, ranks_for, signal_basis
 from fastccpd.estimation.chain import Chain, hopeless
-from fastccpd.estimation.rank_path import RANKS, effective_rank
+from fastccpd.estimation.decomposition import misfits
+from fastccpd.estimation.rank_path import RANKS, effective_rank, likely_spectra
+from fastccpd.estimation.unseen_spectra import with_likely_spectra
+from fastccpd.imaging import add_noise, degrade, landsat, preset
 from fastccpd.model.result import Status
 from fastccpd.solver import CoupledCPD, Options, minimize
 from fastccpd.solver.starts import given_start
@@ -200,3 +203,35 @@ def test_a_path_that_needs_what_it_cannot_reach_ends_each_fit_early_and_is_not_h
     assert given_up.status.goes_on_to_next_start
     assert x.shape[1] == 3
     assert len(given_up.trace) < len(whole.trace)
+
+
+def test_spectra_that_the_hsi_does_not_see_are_those_that_the_msi_makes_likely():
+    """A term too fine for the HSI, whose spectrum is right in the MSI's bands and wrong between them."""
+    rng, (rows, columns, bands) = np.random.default_rng(0), (48, 40, 30)
+    spectra = np.abs(np.cumsum(rng.standard_normal((bands, 4)), axis=0)) + 0.5
+    blocks = np.kron(rng.integers(0, 4, (12, 10)), np.ones((4, 4), int))
+    blocks[rng.random((rows, columns)) < 0.3] = 0
+    scene, degradation = spectra.T[blocks], preset("stereo", (rows, columns, bands), landsat(bands))
+    problem = Problem(*(add_noise(image, 40.0, rng=1) for image in degrade(scene, degradation)), degradation)
+    fitted = fuse(problem.hsi, problem.msi, degradation, method="nn-ccpd-nls", rank=20).factors
+    noise, left = noise_of(problem), misfits(problem, fitted)[0] / problem.hsi.size
+    mended = with_likely_spectra(problem, noise, fitted, left)
+    assert mended.A is fitted.A
+    assert mended.B is fitted.B
+    assert mended.C.min() >= 0.0
+    assert rsnr(mended.render(), scene) > rsnr(fitted.render(), scene) + 0.1
+    # What the HSI tells, with no error, is believed.
+    certain = with_likely_spectra(problem, noise, fitted, 1e-12 * left)
+    np.testing.assert_allclose(certain.C, fitted.C, atol=1e-2 * fitted.C.max())
+
+
+def test_new_terms_begin_with_spectra_of_the_scene():
+    _, problem, objective_of, _ = pieces(rank=3)
+    noise, rng = noise_of(problem), np.random.default_rng(0)
+    spectra = likely_spectra(problem, noise)
+    assert spectra.shape == (problem.hsi.shape[0] * problem.hsi.shape[1], problem.hsi.shape[2])
+    start = np.abs(rng.standard_normal((sum(problem.sri_shape), 2)))
+    grown = rank_path._grown(start, objective_of(5), problem, 1.0, rng, spectra)
+    *_, C = objective_of(5).factors(grown)
+    likeness = (C / np.linalg.norm(C, axis=0)).T @ (spectra / np.linalg.norm(spectra, axis=1)[:, None]).T
+    np.testing.assert_allclose(likeness[2:].max(axis=1), 1.0, atol=1e-3)
