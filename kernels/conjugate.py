@@ -23,19 +23,26 @@ def turn_preconditioned(team, alpha, before, groups, L, means, Hd, p, r, y, d, s
     (),(),(groups,3),(groups,triangle(R)*LANES),(groups*LANES),(n,R)->(n,R),(n,R),(n,R),(n,R),(groups)
     p += alpha d, r += alpha Hd, y = M^-1 r, d = <r,y>/before d - y; sums[g] = <r,y> of the rows of group g.
     """
-    turn_pieces(team[2], in_rear(team), alpha, before, groups, L, means, Hd, p, r, y, d, sums)
+    turn_pieces(team[2], in_rear(team), False, Hd, alpha, before, groups, L, means, Hd, p, r, y, d, sums)
 
 
 @device
-def turn_pieces(stages, from_back, alpha, before, groups, L, means, Hd, p, r, y, d, sums):
-    """What one thread does of `turn_preconditioned`, in two stages; <r, y>."""
+def turn_pieces(stages, from_back, begins, g, alpha, before, groups, L, means, Hd, p, r, y, d, sums):
+    """What one thread does of `turn_preconditioned`, in two stages; <r, y>.
+
+    What begins has p = 0, r = g and d = −y, whatever stood there; else g does not count.
+    """
     R = p.shape[1]
     flat_d, flat_Hd, flat_p, flat_r, flat_y = d.reshape(-1), Hd.reshape(-1), p.reshape(-1), r.reshape(-1), y.reshape(-1)
     pieces, blocks = (flat_d.shape[0] + PIECE - 1) // PIECE, L.shape[0]
     group = take(stages[0], blocks, from_back)
     while group >= 0:
         first, stop = groups[group, 0], groups[group, 0] + groups[group, 1]
-        if alpha != 0.0:
+        if begins:
+            for i in range(first, stop):
+                for k in range(R):
+                    p[i, k], r[i, k], d[i, k] = 0.0, g[i, k], 0.0
+        else:
             add_scaled(alpha, flat_d, flat_p, first * R, stop * R)
             add_scaled(alpha, flat_Hd, flat_r, first * R, stop * R)
         solve_group(groups, L, means, r, y, group)

@@ -3,14 +3,17 @@
 u stacks the three factors (n, R), and the factors U_t that the tensors see are stacked in turn. An operator may be the
 identity: then nothing is copied where that can be helped. Each kernel is one launch, its tensors side by side:
 
-    see        U_t = P_t u, with its Gramians S_t and their products Q_t
-    gradient   Σ w_t P_t' (U_t Q_t − M_t / scale), for M_t the MTTKRPs of Y_t
+    see        u = φ(x), U_t = P_t u, with its Gramians S_t and their products Q_t
+    gradient   Σ w_t P_t' (U_t Q_t − M_t / scale), for M_t the MTTKRPs of Y_t, by u and by x, and what `hessian` needs
     hessian    slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z, where u = φ(x) has slopes φ'(x)
+
+φ is the square in the rows that `squared` (n) names, and the identity in others.
 
 The modes of all tensors, three each, are taken as they come (`sharing.py`): with X_n = T_n' U_n of every mode, the
 L_n = T_n Q_n + U_n (X_m * S_l + X_l * S_m) of `hessian` need not wait for each other.
 
-`rows` (3 T + 1, 2): where mode n of tensor t, entry 3 t + n, starts in u and in the stack of all U.
+`rows` (3 T + 1, 3): where mode n of tensor t, entry 3 t + n, starts in u and in the stack of all U; and, in the last
+column, the modes in the order in which threads take them, from both ends (`turns_of`).
 """
 
 from collections.abc import Iterable
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .arrays import readonly
 from .gram import gramian, hadamard
@@ -60,6 +64,22 @@ class Operators:
         return iter((self.values, self.places, self.bounds))
 
 
+def turns_of(works: NDArray[np.float64]) -> list[int]:
+    """Pieces of such works in an order in which two threads, one from each end, have about the same to do.
+
+    The largest first, each to the thread that has less: the one goes from the front, the other from the back.
+    """
+    front, back, ahead = [], [], 0.0
+    for n in sorted(range(len(works)), key=lambda n: -works[n]):
+        if ahead <= 0.0:
+            front.append(n)
+            ahead += works[n]
+        else:
+            back.append(n)
+            ahead -= works[n]
+    return front + back[::-1]
+
+
 @device
 def _is_identity(bounds, n):
     return bounds[n, 1] == bounds[n + 1, 1]
@@ -73,15 +93,27 @@ def _apply(values, places, bounds, n, X, out):
 
 
 @kernel(uses_tiles=True)
-def see(team, values, places, bounds, rows, u, U, S, Q):
+def see(team, values, places, bounds, rows, squared, x, u, U, S, Q, sizes):
     """What each tensor sees of the factors, and its Gramians.
 
-    operators,(3T+1,2),(n,R)->(m,R),(T,3,R,R),(T,3,R,R)
-    U_t = P_t u, S_t[n] = U_tn' U_tn, Q_t[n] = product of the two other S_t.
+    operators,(3T+1,3),(n),(n,R')->(n,R),(m,R),(T,3,R,R),(T,3,R,R),(T)
+    u = φ(x), U_t = P_t u, S_t[n] = U_tn' U_tn, Q_t[n] = product of the two other S_t, sizes_t = ‖[[U_t]]‖², the sum of
+    S_t[0] * Q_t[0]. R is the rank R' padded.
     """
-    pieces = 3 * S.shape[0]
+    pieces, groups = 3 * S.shape[0], (x.shape[0] + ROWS_PER_SUM - 1) // ROWS_PER_SUM
     stages = team[2]
-    n = claim(stages[0])
+    group = claim(stages[0])
+    while group < groups:
+        for i in range(group * ROWS_PER_SUM, min(x.shape[0], (group + 1) * ROWS_PER_SUM)):
+            if squared[i]:
+                for r in range(x.shape[1]):
+                    u[i, r] = x[i, r] * x[i, r]
+            else:
+                for r in range(x.shape[1]):
+                    u[i, r] = x[i, r]
+        group = done(stages[0])
+    wait(stages[0], groups)
+    n = claim(stages[1])
     while n < pieces:
         source = u[rows[n, 0] :]
         target = U[rows[n, 1] : rows[n + 1, 1]]
@@ -92,45 +124,71 @@ def see(team, values, places, bounds, rows, u, U, S, Q):
         else:
             _apply(values, places, bounds, n, source, target)
         gramian(target, S[n // 3, n % 3])
-        n = done(stages[0])
-    wait(stages[0], pieces)
-    n = claim(stages[1])
+        n = done(stages[1])
+    wait(stages[1], pieces)
+    n = claim(stages[2])
     while n < pieces:
         first, second = _other_modes(n % 3)
         hadamard(S[n // 3, first], S[n // 3, second], Q[n // 3, n % 3])
-        n = done(stages[1])
+        if n % 3 == 0:
+            sizes[n // 3] = dot_rows(S[n // 3, 0], Q[n // 3, 0], 0, S.shape[2])
+        n = done(stages[2])
 
 
 @kernel(uses_tiles=True)
-def gradient(team, values, places, bounds, rows, weights, U, Q, M, scale, G, parts, out):
-    """Gradient by u of Σ ½ w_t ‖Y_t/scale − [[P_t u]]‖²; the operators are P_t'.
+def gradient(team, values, places, bounds, rows, weights, U, Q, M, scale, latent, G, parts, by_u, slope, diagonal, out):
+    """Gradient of Σ ½ w_t ‖Y_t/scale − [[P_t u]]‖², u = φ(x), by u and by x; the operators are P_t'.
 
-    operators,(3T+1,2),(T),(m,R),(T,3,R,R),(m,R),()->(n,R); scratch (m,R),(T,n,R)
-    out = Σ w_t P_t' (U_t Q_t − M_t / scale).
+    operators,(3T+1,3),(T),(m,R),(T,3,R,R),(m,R),(),((n),(n,R'),(n or 0,R'),())->(n,R),(n,R'),(n,R'),(n,R')
+    by_u = Σ w_t P_t' (U_t Q_t − M_t / scale) + more, slope = φ'(x), diagonal = bend max(φ''(x) by_u, 0),
+    out = slope * by_u; latent are squared, x, more (which may have no rows) and bend; scratch (m,R),(T,n,R).
     """
-    pieces, groups = 3 * Q.shape[0], (out.shape[0] + ROWS_PER_SUM - 1) // ROWS_PER_SUM
-    stages = team[2]
-    n = claim(stages[0])
-    while n < pieces:
+    (squared, x, more, bend), share = latent, -1.0 / scale
+    pieces, groups = 3 * Q.shape[0], (x.shape[0] + ROWS_PER_SUM - 1) // ROWS_PER_SUM
+    stages, from_back = team[2], in_rear(team)
+    n = take(stages[0], pieces, from_back)
+    while n >= 0:
+        n = rows[n, 2]
         tensor, mode = n // 3, n % 3
         first, stop = rows[n, 1], rows[n + 1, 1]
-        part = parts[tensor, rows[n, 0] : _end_in_u(rows, mode, out)]
+        part = parts[tensor, rows[n, 0] : _end_in_u(rows, mode, x)]
         lifted = part if _is_identity(bounds, n) else G[first:stop]
         for i in range(stop - first):
             for r in range(M.shape[1]):
-                lifted[i, r] = -M[first + i, r] / scale
+                lifted[i, r] = share * M[first + i, r]
         panel(U[first:stop], False, Q[tensor, mode], ADD, Q[0, 0, 0], lifted, U, G[0])
         if not _is_identity(bounds, n):
             _apply(values, places, bounds, n, lifted, part)
-        n = done(stages[0])
+        finish(stages[0])
+        n = take(stages[0], pieces, from_back)
     wait(stages[0], pieces)
-    group = claim(stages[1])
-    while group < groups:
-        for i in range(group * ROWS_PER_SUM, min(out.shape[0], (group + 1) * ROWS_PER_SUM)):
+    group = take(stages[1], groups, from_back)
+    while group >= 0:
+        for i in range(group * ROWS_PER_SUM, min(x.shape[0], (group + 1) * ROWS_PER_SUM)):
             _sum_parts(weights, parts, i)
-            for r in range(out.shape[1]):
-                out[i, r] = parts[0, i, r]
-        group = done(stages[1])
+            _by_latent(squared[i], x[i], more, bend, i, parts[0, i], by_u[i], slope[i], diagonal[i], out[i])
+        finish(stages[1])
+        group = take(stages[1], groups, from_back)
+
+
+@device
+def _by_latent(squared, x, more, bend, i, total, by_u, slope, diagonal, out):
+    """The last lines of `gradient` for one row; short loops, which become vector instructions."""
+    for r in range(x.shape[0]):
+        by_u[r] = total[r]
+    if more.shape[0] > 0:
+        for r in range(x.shape[0]):
+            by_u[r] += more[i, r]
+    if squared:
+        for r in range(x.shape[0]):
+            slope[r] = 2.0 * x[r]
+        for r in range(x.shape[0]):
+            diagonal[r] = bend * max(2.0 * by_u[r], 0.0)
+    else:
+        for r in range(x.shape[0]):
+            slope[r], diagonal[r] = 1.0, 0.0
+    for r in range(x.shape[0]):
+        out[r] = slope[r] * by_u[r]
 
 
 @device
@@ -159,7 +217,7 @@ def _end_in_u(rows, mode, u):
 def hessian(team, inputs, z, t, T, X, L, parts, out, sums):
     """Gauss-Newton Hessian plus a diagonal, times z, and what z'Hz is the sum of.
 
-    (operators, those back, (3T+1,2),(T),(m,R),(T,3,R,R),(T,3,R,R),(n,R'),(n,R')),(n,R')->(n,R'),(ceil(n/ROWS_PER_SUM))
+    (operators, those back, (3T+1,3),(T),(m,R),(T,3,R,R),(T,3,R,R),(n,R'),(n,R')),(n,R')->(n,R'),(ceil(n/ROWS_PER_SUM))
     inputs are P, P', rows, weights, U, S, Q, slope, diagonal; scratch (T,n,R),(m,R),(T,6,R,R),(m,R),(T,n,R). R is the
     rank R' padded. out = slope * Σ w_t P_t' J_t'J_t P_t (slope * z) + diagonal * z; sums = z * out, summed for each
     group of rows.
@@ -174,6 +232,7 @@ def hessian_pieces(stages, from_back, inputs, z, t, T, X, L, parts, out, sums):
     pieces = 3 * S.shape[0]
     n = take(stages[0], pieces, from_back)
     while n >= 0:
+        n = rows[n, 2]
         here = U[rows[n, 1] : rows[n + 1, 1]]
         tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
         panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
@@ -182,6 +241,7 @@ def hessian_pieces(stages, from_back, inputs, z, t, T, X, L, parts, out, sums):
     wait(stages[0], pieces)
     n = take(stages[1], pieces, from_back)
     while n >= 0:
+        n = rows[n, 2]
         tensor, mode = n // 3, n % 3
         first, second = _other_modes(mode)
         seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))

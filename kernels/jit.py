@@ -53,7 +53,7 @@ _SLOWEST_FLOPS_PER_SECOND = 2e9
 
 # What is done many times over in one launch stays in the caches; many stages of it may each wait for a core.
 _SLOWEST_OF_MANY_FLOPS_PER_SECOND = 1e10
-_SHORTEST_REST, _LONGEST_REST = 0.01, 1.0
+_SHORTEST_REST, _LONGEST_REST = 0.01, 0.1
 
 # Loops are shared where they say `prange`, and nowhere else: no launch hides in an assignment, and compiling is faster.
 _PARALLEL = {

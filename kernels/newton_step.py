@@ -17,49 +17,53 @@ from .vectors import add_scaled, in_order, stride, turned_norms
 
 _stride, _turned_norms = exact(stride), exact(turned_norms)
 
-# Of a product and a turn, and of the turn before the first product.
-_STAGES, _FIRST = 5, 2
+# Of a turn and the product after it, and of a turn alone.
+_STAGES, _TURN = 5, 2
 
 
 def room_for_stages(most: int) -> NDArray[np.int64]:
     """The counts of a step of at most so many products; they are zero before it."""
-    return np.zeros((_FIRST + _STAGES * most, APART), np.int64)
+    return np.zeros((_TURN + _STAGES * most, APART), np.int64)
 
 
 @kernel(uses_tiles=True)
-def newton_step(team, radius, rtol, inputs, blocks, stages, t, T, X, L, parts, p, r, y, d, Hd, sums, squares, found):
+def newton_step(team, radius, rtol, inputs, blocks, g, stages, t, T, X, L, parts, y, d, Hd, p, r, sums, squares, found):
     """Minimise g'p + p'H p / 2 within a radius by conjugate gradients.
 
-    (),(),inputs of `hessian`,blocks->(n,R),(n,R),(n,R),(n,R),(n,R),(most,ceil(n/ROWS_PER_SUM)),(most+1,groups),(3)
+    (),(),inputs of `hessian`,blocks,(n,R)->five (n,R),(most,ceil(n/ROWS_PER_SUM)),(most+1,groups),(3)
     blocks are groups, L, means of `turn_preconditioned`; scratch: `room_for_stages`, and as of `hessian`.
-    Before, r is g, p and d are zero; then p is the step, r = g + H p, and found are the products with H, at most as
-    many as there is room for, ‖p‖² in the preconditioner's norm, and the decrease of the model.
+    p is the step, r = g + H p, and found are the products with H, at most as many as there is room for, ‖p‖² in the
+    preconditioner's norm, and the decrease of the model.
     """
     scratch, vectors = (t, T, X, L, parts), (p, r, y, d)
-    _walk(stages, in_rear(team), radius, rtol, inputs, blocks, scratch, vectors, Hd, sums, squares, found)
+    _walk(stages, in_rear(team), radius, rtol, inputs, blocks, g, scratch, vectors, Hd, sums, squares, found)
 
 
 @device
-def _walk(stages, from_back, radius, rtol, inputs, blocks, scratch, vectors, Hd, sums, squares, found):
+def _walk(stages, from_back, radius, rtol, inputs, blocks, g, scratch, vectors, Hd, sums, squares, found):
     """What one thread does of `newton_step`."""
     p, r, _, d = vectors
-    most = sums.shape[0]
-    ry = turn_pieces(stages, from_back, 0.0, 1.0, *blocks, Hd, *vectors, squares[0])
-    target, dd, pp, pd, predicted = rtol * rtol * ry, ry, 0.0, 0.0, 0.0
-    products, ends = 0, False
-    while products < most and ry > target and not ends:
-        here = stages[_FIRST + _STAGES * products :]
-        hessian_pieces(here, from_back, inputs, d, *scratch, Hd, sums[products])
-        wait(here[2], sums.shape[1])
+    most, products, begins, ends = sums.shape[0], 0, True, False
+    ry, before, alpha, target, dd, pp, pd, predicted = 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    # Each turn and each product are called for in one place: the compiler makes them parts of this function.
+    while not ends:
+        here = stages[_STAGES * products :]
+        ry = turn_pieces(here, from_back, begins, g, alpha, before, *blocks, Hd, *vectors, squares[products])
+        if begins:
+            begins, target, dd = False, rtol * rtol * ry, ry
+        else:
+            pd, dd = _turned_norms(ry, before, alpha, pd, dd)
+        if products == most or not ry > target:
+            break
+        hessian_pieces(here[_TURN:], from_back, inputs, d, *scratch, Hd, sums[products])
+        wait(here[_TURN + 2], sums.shape[1])
         curvature = in_order(sums[products])
         products += 1
+        before = ry
         alpha, ends, pp, predicted = _stride(ry, curvature, pp, pd, dd, predicted, radius)
-        if ends or products == most:
-            _advance_pieces(here[3], from_back, alpha, Hd, d, p, r)
-        else:
-            before = ry
-            ry = turn_pieces(here[3:], from_back, alpha, before, *blocks, Hd, *vectors, squares[products])
-            pd, dd = _turned_norms(ry, before, alpha, pd, dd)
+        ends = ends or products == most
+    if ends:
+        _advance_pieces(stages[_STAGES * products], from_back, alpha, Hd, d, p, r)
     found[0], found[1], found[2] = products, pp, predicted
 
 

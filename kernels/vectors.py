@@ -13,7 +13,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import readonly
 from .jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from .jit import device, kernel
 from .lanes import LANES, fill, load, multiply_add, negate, store
@@ -157,7 +156,9 @@ def turned_norms(ry: float, before: float, alpha: float, pd: float, dd: float) -
 
 def _flat(vector):
     """A vector as the kernels read it; a copy only if it is not float64 in C order."""
-    return readonly(np.ascontiguousarray(vector, np.float64).reshape(-1))
+    flat = np.ascontiguousarray(vector, np.float64).reshape(-1)  # always a new view
+    flat.flags.writeable = False
+    return flat
 
 
 def _room(vector):

@@ -268,8 +268,8 @@ def test_wrong_shapes_name_the_argument_and_both_numbers(case):
         fuse(np.where(hsi > hsi.mean(), np.nan, hsi), msi, degradation)
 
 
-# Maps: as many as there can be, which no shape can tell.
-@pytest.mark.parametrize(("method", "most", "materials"), [("nn-ccpd-nls", 1.25, 4), ("nn-ccpd-auto", 2.0, 36)])
+# Maps: as many as there can be, which no shape can tell; nor whether the verdict has to fit a blur.
+@pytest.mark.parametrize(("method", "most", "materials"), [("nn-ccpd-nls", 1.35, 4), ("nn-ccpd-auto", 2.0, 36)])
 def test_memory_estimate_bounds_what_a_run_allocates(method, most, materials):
     shape = (96, 80, 60)
     sri = low_rank_scene(shape, materials, 0)

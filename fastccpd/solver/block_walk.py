@@ -1,6 +1,6 @@
 """CG with a preconditioner of small blocks: all of it in one launch, or but for H d one launch a step.
 
-The vectors are made once for all steps of a run.
+The vectors are made once for all steps of a run, but for those that a step is.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.arrays import aligned
+from ..kernels.arrays import aligned, readonly
 from ..kernels.conjugate import turn_preconditioned
 from ..kernels.coupled import ROWS_PER_SUM, hessian
 from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
@@ -43,10 +43,10 @@ class BlockWalk:
         work: float,
     ):
         self._linearised, self._blocks = linearised, blocks
-        self._p, self._r, self._y, self._d, self._Hd = (aligned(shape, np.float64) for _ in range(5))
+        self._y, self._d, self._Hd = (aligned(shape, np.float64) for _ in range(3))
         self._product_work = work
         # A number read or written counts as four flops.
-        self._turn_work = (6.0 * shape[1] + 44.0) * self._p.size
+        self._turn_work = (6.0 * shape[1] + 44.0) * self._d.size
         self._found, self._sums = np.empty(3), np.empty((0, -(-shape[0] // ROWS_PER_SUM)))
         self._squares = np.empty((1, 0))
 
@@ -74,8 +74,8 @@ class BlockWalk:
         turn_preconditioned(float(alpha), float(before), *blocks, *vectors, sums, work=self._turn_work, least=LEAST)
         return total_of(sums.tolist())
 
-    def step(self, g: Vector) -> tuple[Vector, Vector]:
-        return self._p.copy(), self._r - g
+    def step(self) -> tuple[Vector, Vector]:
+        return self._p, self._r
 
     def whole(
         self, g: Vector, radius: float, max_iter: int, rtol: float
@@ -85,7 +85,7 @@ class BlockWalk:
             return None
         self._go(g, radius, max_iter, rtol)
         products, square, predicted = self._found.tolist()
-        return *self.step(g), float(np.sqrt(square)), predicted, int(products)
+        return *self.step(), float(np.sqrt(square)), predicted, int(products)
 
     def _go(self, g, radius, most, rtol):
         """One launch of at most so many products; without any, it turns to the first direction."""
@@ -93,12 +93,12 @@ class BlockWalk:
         if self._squares.shape != (most + 1, len(blocks[0])):
             self._sums = np.empty((most, self._sums.shape[1]))
             self._squares = np.empty((most + 1, len(blocks[0])))
-        self._p.fill(0.0)
-        self._d.fill(0.0)
-        self._r[...] = g
-        vectors = self._p, self._r, self._y, self._d, self._Hd
+        # New ones, since they are given away.
+        self._p, self._r = np.empty(self._d.shape), np.empty(self._d.shape)
+        g = readonly(np.ascontiguousarray(g, np.float64))
+        vectors = self._y, self._d, self._Hd, self._p, self._r
         results = self._sums, self._squares, self._found
         work = self._product_work + self._turn_work
         sharing = {"work": work, "least": LEAST, "times": lambda: 1.0 + self._found[0]}
         stages = room_for_stages(most)
-        newton_step(float(radius), float(rtol), inputs, blocks, stages, *scratch, *vectors, *results, **sharing)
+        newton_step(float(radius), float(rtol), inputs, blocks, g, stages, *scratch, *vectors, *results, **sharing)

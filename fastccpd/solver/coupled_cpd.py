@@ -26,7 +26,7 @@ import numpy as np
 
 from ..kernels.arrays import aligned, readonly
 from ..kernels.block_cholesky import factor_scaled_blocks, groups_of, room, solve_blocks
-from ..kernels.coupled import Operators, gradient, see
+from ..kernels.coupled import Operators, gradient, see, turns_of
 from ..kernels.jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from ..kernels.simd import padded
 from ..model.checks import as_choice, as_count, as_number
@@ -45,6 +45,9 @@ BLOCK_DAMPING = 0.1
 
 # An entry is trapped if its Newton step would multiply it by more than the reciprocal of this.
 _TRAPPED = 1e-2
+
+# What regularisers of the factors add to the gradient, where there are none.
+_NO_ROWS = readonly(np.empty((0, 0)))
 
 # A cost that overflows is infinite, which the solver knows how to treat: no warning is due.
 _QUIET = np.errstate(over="ignore", invalid="ignore")
@@ -111,8 +114,10 @@ class CoupledCPD:
         self.regularisers = as_regularisers(regularisers)
 
         self.modes = slice(0, I), slice(I, I + J), slice(I + J, I + J + K)
-        self._runs = _runs_of_one_kind(self.parametrisation, self.modes)
         self.shape = (I + J + K, self.rank)
+        nonnegative = [phi.nonnegative for phi in self.parametrisation]
+        self._squared = readonly(np.repeat(nonnegative, [I, J, K]))
+        self._bend = 1.0 if self.curvature == "positive" else 0.0
         # What each tensor sees of A, B and C; None is the identity.
         operators = [P for term in self.terms for P in term.operators]
         self._ahead = Operators.of(operators)
@@ -123,7 +128,9 @@ class CoupledCPD:
 
         width = max(padded(self.rank, term.tensor.dtype) for term in self.terms)
         count, in_stack = len(self.terms), np.cumsum([0, *(n for term in self.terms for n in term.shape)])
-        self._rows = readonly(np.column_stack([[*count * [0, I, I + J], I + J + K], in_stack]))
+        entries = np.diff(self._ahead.bounds[:, 0]) + np.diff(self._back.bounds[:, 0])
+        turns = turns_of(6.0 * np.diff(in_stack) * width**2 + 2.0 * entries * width)
+        self._rows = readonly(np.column_stack([[*count * [0, I, I + J], I + J + K], in_stack, [*turns, 0]]))
         seen = int(in_stack[-1])
         self._misfits = [
             Misfit(term, self.scale, slice(int(in_stack[3 * n]), int(in_stack[3 * n + 3])), width)
@@ -133,11 +140,12 @@ class CoupledCPD:
         self._seen_tangent, self._lifted = (aligned((seen, width), np.float64) for _ in range(2))
         self._by_factors = aligned((self.shape[0], width), np.float64)
         self._tangent, self._parts = (aligned((count, self.shape[0], width), np.float64) for _ in range(2))
-        # Where nothing is written to the diagonal, it stays zero.
         self._slope, self._diagonal = (aligned(self.shape, np.float64) for _ in range(2))
         self._slope_in, self._diagonal_in = readonly(self._slope), readonly(self._diagonal)
         self._squares = aligned((count, 6, width, width), np.float64)
         self._hessp_work = 6.0 * seen * width**2
+        # Of `see` and of `gradient`: the products, and numbers read and written, which count as four flops.
+        self._look_work = 2.0 * seen * width**2 + 20.0 * self.shape[0] * self.rank
         self._blocks = None
         # By a weak reference: two that hold each other would keep their memory until they are collected.
         own = weakref.proxy(self)
@@ -185,19 +193,14 @@ class CoupledCPD:
         """(f(x), ∇f(x)); x becomes the linearisation point."""
         self.cost(x)
         self._here, self._trial = self._trial, self._here
-        here, rank = self._here, self.rank
-        seen, scratch = (here.U_in, here.Q_in, here.M_in), (self._lifted, self._parts)
-        work = self._hessp_work / 3
-        gradient(*self._back, self._rows, self._weights, *seen, self.scale, *scratch, self._by_factors, work=work)
-        by_factors = self._by_factors[:, :rank]
-        for prior in self._priors("factors"):
-            by_factors += prior.gradient(here.u[:, :rank])
-        for phi, rows in self._runs:
-            self._slope[rows] = phi.slope(here.x[rows])
-            if self.curvature == "positive" and phi.second():
-                positive = np.maximum(by_factors[rows], 0.0, out=self._diagonal[rows])
-                positive *= phi.second()
-        by_latent = self._slope * by_factors
+        here, more, by_latent = self._here, _NO_ROWS, np.empty(self.shape)
+        if priors := self._priors("factors"):
+            parts = (prior.gradient(here.u[:, : self.rank]) for prior in priors)
+            more = readonly(sum(parts, np.zeros(self.shape)))
+        latent = self._squared, here.x_in, more, self._bend
+        seen = self._weights, here.U_in, here.Q_in, here.M_in, self.scale, latent
+        results = self._lifted, self._parts, self._by_factors, self._slope, self._diagonal, by_latent
+        gradient(*self._back, self._rows, *seen, *results, work=self._look_work)
         for prior in self._priors("latent"):
             by_latent += prior.gradient(here.x)
         self._blocks_are_stale = True
@@ -264,9 +267,8 @@ class CoupledCPD:
     def _evaluate(self, point, x):
         """One pass over all tensors at x."""
         point.x[...] = x
-        for phi, rows in self._runs:
-            point.u[rows, : self.rank] = phi.value(point.x[rows])
-        see(*self._ahead, self._rows, point.u, point.U, point.S, point.Q, work=self._hessp_work / 3)
+        results = point.u, point.U, point.S, point.Q, point.sizes
+        see(*self._ahead, self._rows, self._squared, point.x_in, *results, work=self._look_work)
         point.misfits = [misfit.at(point, n) for n, misfit in enumerate(self._misfits)]
         cost = sum(0.5 * term.weight * misfit for term, misfit in zip(self._misfits, point.misfits, strict=True))
         cost += sum(prior.value(point.x) for prior in self._priors("latent"))
@@ -305,7 +307,7 @@ class CoupledCPD:
 class _Point:
     """Everything computed at one x, kept so that a trial point can become the linearisation point by a swap.
 
-    u = φ(x); U, what the tensors see of it, stacked; Gramians S, their products Q; MTTKRPs M.
+    u = φ(x); U, what the tensors see of it, stacked; Gramians S, their products Q; ‖[[U]]‖² of each; MTTKRPs M.
     """
 
     def __init__(self, shape, tensors, seen_rows, width):
@@ -313,22 +315,14 @@ class _Point:
         self.u = aligned((shape[0], width), np.float64)
         self.U, self.M = (aligned((seen_rows, width), np.float64) for _ in range(2))
         self.S, self.Q = (aligned((tensors, 3, width, width), np.float64) for _ in range(2))
-        self.U_in, self.M_in = readonly(self.U), readonly(self.M)
+        self.x_in, self.U_in, self.M_in = readonly(self.x), readonly(self.U), readonly(self.M)
         self.S_in, self.Q_in = readonly(self.S), readonly(self.Q)
+        self.sizes = np.empty(tensors)
         self.cost, self.misfits = np.nan, []
 
     def is_at(self, x):
-        return np.array_equal(self.x, x)
-
-
-def _runs_of_one_kind(parametrisation, modes):
-    """(φ, rows) for each run of modes that share φ: usually all three, in one."""
-    runs = []
-    for phi, rows in zip(parametrisation, modes, strict=True):
-        if runs and runs[-1][0] == phi:
-            rows = slice(runs.pop()[1].start, rows.stop)
-        runs.append((phi, rows))
-    return runs
+        # Most points differ in their first number.
+        return self.x[0, 0] == x[0, 0] and np.array_equal(self.x, x)
 
 
 def _vector(z):

@@ -18,6 +18,7 @@ p/K of the work and memory traffic, while Gramians, and with them J'J, are those
 approximation, and U_2 may stay non-negative. With p = K nothing is left out.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Misfit:
             tensor, left_out = (term.tensor, 0.0) if term.in_basis else _in_basis(term.tensor, term.basis)
             self.tensor, self.left_out = readonly(tensor), left_out / scale**2
             self.basis = _Basis(term.basis, sum(tensor.shape), width)
-        self.norm2 = _norm2(tensor) / scale**2
+        self.norm2, self.epsilon = _norm2(tensor) / scale**2, float(np.finfo(tensor.dtype).eps)
         self.scratch = Scratch(tensor.shape, width, tensor.dtype)
         self.bands = aligned((width, padded(tensor.shape[2], tensor.dtype)), tensor.dtype)
         self.single = None if tensor.dtype == np.float64 else aligned((sum(tensor.shape), width), tensor.dtype)
@@ -80,12 +81,11 @@ class Misfit:
         mttkrp_into(self.tensor, A, B, C, M, self.scratch, least=LEAST)
         if self.basis is not None:
             self.basis.lift(I + J, whole)
-        overlap = dot(M[:I], U[:I]) / self.scale
-        model2 = dot(point.S[n, 0], point.Q[n, 0])
+        overlap, model2 = dot(M[:I], U[:I]) / self.scale, float(point.sizes[n])
         expanded = norm2 - 2.0 * overlap + model2
-        if not np.isfinite(expanded):
-            return np.inf
-        if expanded * _COST_DIGITS > np.finfo(self.tensor.dtype).eps * max(norm2, model2):
+        if not math.isfinite(expanded):
+            return math.inf
+        if expanded * _COST_DIGITS > self.epsilon * max(norm2, model2):
             return expanded + self.left_out
         scaled = transposed(C * self.tensor.dtype.type(self.scale), self.tensor.dtype, out=self.bands)
         streamed = residual_norm2_of(self.tensor, A, B, scaled) / self.scale**2

@@ -26,10 +26,11 @@ from .walk import PlainWalk, Walk
 
 @dataclass(frozen=True)
 class Step:
-    """A step p, H p, its length in the region's norm, the decrease its model predicts, and the H products it took."""
+    """A step p, the model's gradient r = g + H p there, p's length in the region's norm, the decrease that the model
+    predicts, and the H products it took."""
 
     p: np.ndarray
-    Hp: np.ndarray
+    r: np.ndarray
     length: float
     predicted: float
     products: int
@@ -38,6 +39,13 @@ class Step:
 def predicted_decrease(g: Vector, p: Vector, Hp: Vector) -> float:
     """−m(p)."""
     return -(dot(g, p) + 0.5 * dot(p, Hp))
+
+
+def shortened(step: Step, g: Vector, radius: float) -> Step:
+    """The part of a step that is as long as `radius`, if that is shorter: it takes no product with H."""
+    share = min(1.0, radius / step.length) if step.length > 0.0 else 1.0
+    p, Hp = share * step.p, share * (step.r - g)
+    return Step(p, g + Hp, share * step.length, predicted_decrease(g, p, Hp), 0)
 
 
 def steihaug(
@@ -80,8 +88,7 @@ def steihaug(
         else:
             ry, previous = walk.turn(alpha, ry), ry
             pd, dd = turned_norms(ry, previous, alpha, pd, dd)
-    p, Hp = walk.step(g)
-    return Step(p, Hp, float(np.sqrt(pp)), float(predicted), products)
+    return Step(*walk.step(), float(np.sqrt(pp)), float(predicted), products)
 
 
 def boundary(pp: float, pd: float, dd: float, radius: float) -> float:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..kernels import gram
 from ..model.problem import Problem
 from .objective import Vector
 from .parametrisation import per_mode
@@ -31,7 +30,8 @@ def random_start(problem: Problem, rank: int, parametrisation: str | Sequence[st
     A, B, C = (1.0 - rng.random((n, rank)) for n in (I, J, K))
     V = problem.degradation.PM @ C
     # Not by BLAS, whose bits depend on its thread count.
-    model = np.sqrt((gram(A) * gram(B) * gram(V)).sum() / problem.msi.size)
+    of_A, of_B, of_V = (np.einsum("nr,ns->rs", U, U) for U in (A, B, V))
+    model = np.sqrt((of_A * of_B * of_V).sum() / problem.msi.size)
     grow = (1.0 / model) ** (1.0 / 3.0) if model > 0.0 else 1.0
     return _stack([A * grow, B * grow, C * grow], parametrisation)
 

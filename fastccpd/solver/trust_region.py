@@ -7,8 +7,13 @@ At x with cost f and gradient g the model is m(p) = g'p + ½ p'H p. A step rule 
     "dogleg"    the paper's: from the Cauchy point towards the truncated PCG-Newton point, Euclidean radius
 
 The step is taken if it achieves more than `eta` of the predicted decrease, ρ = (f − f(x+p)) / −m(p). The radius follows
-Nocedal & Wright, chapter 4: ρ > ¾ at a step p widens it to 2‖p‖, ρ < ¼ shrinks it to ‖p‖/4. A trial cost that is not
-finite counts as ρ = −∞.
+Nocedal & Wright, chapter 4: ρ > ¾ at a step p widens it to 2‖p‖ ("steihaug": 1.5‖p‖), ρ < ¼ shrinks it to ‖p‖/4. A
+trial cost that is not finite counts as ρ = −∞.
+
+Where "steihaug" has failed, the next trial is a quarter of the same step, which costs no product with H and is a
+direction of descent still (Nocedal & Yuan 1998 combine trust region and line search so). Beside CG anew within the
+smaller radius, and radii widened by 2, runs to the default stop took 0.55 to 0.97 of the products with H to mean costs
+within 0.03 %, or lower (six noisy scenes, five starts each; Salinas at 30 dB 1.5, to costs 0.7 % lower).
 
 What an objective is, says `objective.py`.
 
@@ -16,6 +21,7 @@ The run's whole memory is its `State`: stop, look at it, pickle it, go on; ten i
 for byte.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,11 +32,15 @@ from numpy.typing import ArrayLike
 from ..kernels.vectors import dot
 from ..model.checks import as_choice, as_count, as_number, check_members, set_fields
 from ..model.result import Status, Trace
-from .objective import Objective, Product, Vector
-from .pcg import Step, boundary, predicted_decrease, steihaug
-from .walk import PlainWalk, Walk
+from .dogleg import dogleg
+from .objective import Objective
+from .pcg import Step, shortened, steihaug
+from .walk import PlainWalk
 
 STEPS = ("steihaug", "dogleg")
+
+# By how much a step that went as predicted widens the radius.
+_WIDER = {"steihaug": 1.5, "dogleg": 2.0}
 
 IDLE_ITERATIONS = 5
 
@@ -135,6 +145,8 @@ class State:
         Iterations, trial costs, gradients and Hessian products so far.
     n_idle : int
         Iterations in a row that gained less than `ftol`.
+    failed : Step or None
+        The last step, if it failed: a part of it is tried next.
     settled : Status or None
         Why further steps lead nowhere, found by the last step.
     seconds : float
@@ -153,6 +165,7 @@ class State:
     n_gradient: int = 0
     n_hessp: int = 0
     n_idle: int = 0
+    failed: Step | None = None
     settled: Status | None = None
     seconds: float = 0.0
     status: Status | None = None
@@ -208,14 +221,14 @@ def minimize(
     before, started = state.seconds, time.perf_counter()
 
     f, g = objective.cost_and_gradient(state.x)
-    norm = np.sqrt(dot(g, g))
+    norm, size = math.sqrt(dot(g, g)), dot(state.x, state.x)
     if not state.trace:
         state.cost, state.first_gradient_norm, state.n_gradient = f, norm, 1
         state.radius = _first_radius(objective, state.x, g, options)
         if options.radius0 is not None and np.isfinite(norm):
             _check_radius(options.radius0, objective, state.x, g, options.step)
         _record(state, norm, rho=np.nan, cg_iterations=0)
-    if not (np.isfinite(f) and np.isfinite(norm)):
+    if not (math.isfinite(f) and math.isfinite(norm)):
         state.status = Status.NOT_FINITE
         return state
 
@@ -248,8 +261,9 @@ def minimize(
         if state.status is not None:
             return state
 
+        before_step = state.x
         if released is not None:
-            state.x, state.settled, state.n_idle, rho, products = released, None, 0, np.nan, 0
+            state.x, state.settled, state.n_idle, state.failed, rho, products = released, None, 0, None, np.nan, 0
             f, g = objective.cost_and_gradient(state.x)
             state.radius = _first_radius(objective, state.x, g, options)
             state.first_gradient_norm = max(state.first_gradient_norm, np.sqrt(dot(g, g)))
@@ -266,13 +280,15 @@ def minimize(
             state.n_hessp += products
             gain = state.cost - f_trial if rho > options.eta else step.predicted
             state.n_idle = state.n_idle + 1 if gain <= options.ftol * state.cost else 0
-            state.settled = _settled(state, step, options)
-            state.radius = next_radius(state.radius, rho, step.length)
+            state.settled = _settled(state, step, size, options)
+            state.radius = next_radius(state.radius, rho, step.length, _WIDER[options.step])
+            state.failed = None if rho > options.eta or options.step == "dogleg" else step
             if rho > options.eta:
                 state.x = trial
                 f, g = objective.cost_and_gradient(trial)
                 state.n_gradient += 1
-        state.cost, norm = f, np.sqrt(dot(g, g))
+        if state.x is not before_step:
+            state.cost, norm, size = f, math.sqrt(dot(g, g)), dot(state.x, state.x)
         state.n_iter += 1
         state.seconds = before + time.perf_counter() - started
         _record(state, norm, rho=float(rho), cg_iterations=products)
@@ -282,9 +298,9 @@ class _Halted(Exception):
     """The callback or the clock has ended an iteration; its argument is the status."""
 
 
-def _settled(state, step, options):
-    """The reason why further steps like this one lead nowhere, or None."""
-    if dot(step.p, step.p) <= options.xtol**2 * dot(state.x, state.x):
+def _settled(state, step, size, options):
+    """The reason why further steps like this one lead nowhere, or None; `size` is ‖x‖² before the step."""
+    if dot(step.p, step.p) <= options.xtol**2 * size:
         return Status.STEP_SMALL
     if state.n_idle >= IDLE_ITERATIONS or step.predicted <= np.finfo(float).eps * abs(state.cost):
         return Status.COST_SETTLED
@@ -293,13 +309,13 @@ def _settled(state, step, options):
 
 def _ratio(f, f_trial, predicted):
     """ρ, the decrease achieved over the decrease predicted; −∞ where either makes no sense."""
-    return (f - f_trial) / predicted if np.isfinite(f_trial) and predicted > 0.0 else -np.inf
+    return (f - f_trial) / predicted if math.isfinite(f_trial) and predicted > 0.0 else -math.inf
 
 
-def next_radius(radius: float, rho: float, length: float) -> float:
+def next_radius(radius: float, rho: float, length: float, wider: float) -> float:
     """Widen after a step that went as predicted, shrink after one that did not."""
     if rho > 0.75:
-        return max(radius, 2.0 * length)
+        return max(radius, wider * length)
     if rho < 0.25:
         return 0.25 * min(radius, length) if length > 0.0 else 0.25 * radius
     return radius
@@ -324,9 +340,11 @@ def _check_radius(radius0, objective, x, g, step):
 
 
 def _find_step(objective, g, state, norm, options, pulse):
+    if state.failed is not None:
+        return shortened(state.failed, g, state.radius)
     rule, rtol = dogleg, options.pcg_rtol
     if options.step == "steihaug":
-        rule, rtol = steihaug, min(rtol, 2.0 * np.sqrt(norm / state.first_gradient_norm))
+        rule, rtol = steihaug, min(rtol, 2.0 * math.sqrt(norm / state.first_gradient_norm))
     limits = {"radius": state.radius, "max_iter": options.pcg_max_iter, "rtol": rtol}
     return rule(g, objective.hessp, objective.precondition, **limits, walk=_walk_of(objective), pulse=pulse)
 
@@ -335,42 +353,6 @@ def _walk_of(objective):
     """The objective's own way through CG, or the plain one."""
     walk = objective.walk() if hasattr(objective, "walk") else None
     return PlainWalk(objective.hessp, objective.precondition) if walk is None else walk
-
-
-def dogleg(
-    g: Vector,
-    hessp: Product,
-    precondition: Product,
-    *,
-    radius: float,
-    max_iter: int,
-    rtol: float,
-    walk: Walk | None = None,
-    pulse: Callable[[], None] | None = None,
-) -> Step:
-    """The paper's step: from the Cauchy point towards the PCG-Newton point, ‖p‖ ≤ radius."""
-    newton = steihaug(g, hessp, precondition, radius=np.inf, max_iter=max_iter, rtol=rtol, walk=walk, pulse=pulse)
-    Hg = hessp(g)
-    products = newton.products + 1
-
-    def at(p, Hp):
-        length = float(np.sqrt(dot(p, p)))
-        return Step(p, Hp, length, predicted_decrease(g, p, Hp), products)
-
-    gg, gHg = dot(g, g), dot(g, Hg)
-    to_boundary = radius / np.sqrt(gg) if gg > 0.0 else 0.0
-    along = min(gg / gHg, to_boundary) if gHg > 0.0 else to_boundary
-    cauchy = at(-along * g, -along * Hg)
-    if dot(newton.p, newton.p) <= radius**2:
-        best = at(newton.p, newton.Hp)
-    elif cauchy.length >= radius * (1.0 - 1e-12):
-        best = cauchy
-    else:
-        d, Hd = newton.p - cauchy.p, newton.Hp - cauchy.Hp
-        tau = boundary(dot(cauchy.p, cauchy.p), dot(cauchy.p, d), dot(d, d), radius)
-        best = at(cauchy.p + tau * d, cauchy.Hp + tau * Hd)
-    # A truncated Newton point need not be better than the Cauchy point.
-    return best if best.predicted >= cauchy.predicted else cauchy
 
 
 def _record(state, norm, *, rho, cg_iterations):

@@ -32,8 +32,8 @@ class Walk(Protocol):
         """The same, then d = beta d − y with beta = <r, y> / before; <r, y>."""
         ...
 
-    def step(self, g: Vector) -> tuple[Vector, Vector]:
-        """p, and H p = r − g."""
+    def step(self) -> tuple[Vector, Vector]:
+        """p and r = g + H p, which the walk does not change any more."""
         ...
 
     # `whole(g, radius, max_iter, rtol)`, which may be missing, goes all the way at once: the members of `pcg.Step`, or
@@ -62,8 +62,8 @@ class PlainWalk:
         self.advance(alpha)
         return self._turn(before)
 
-    def step(self, g: Vector) -> tuple[Vector, Vector]:
-        return self._p, self._r - g
+    def step(self) -> tuple[Vector, Vector]:
+        return self._p, self._r
 
     def _turn(self, before):
         return turn(self._r, self._precondition(self._r), before, self._d)

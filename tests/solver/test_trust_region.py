@@ -1,13 +1,15 @@
 """The solver alone, on problems without tensors."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
 
 from fastccpd.model.result import Status
-from fastccpd.solver.pcg import boundary, steihaug
-from fastccpd.solver.trust_region import Options, State, dogleg, minimize, next_radius
+from fastccpd.solver.dogleg import dogleg
+from fastccpd.solver.pcg import boundary, shortened, steihaug
+from fastccpd.solver.trust_region import Options, State, minimize, next_radius
 
 STEPS = pytest.mark.parametrize("step", ["steihaug", "dogleg"])
 
@@ -194,7 +196,7 @@ def test_steihaug_matches_the_dense_newton_step_inside_a_wide_region():
     step = steihaug(g, objective.hessp, objective.precondition, radius=1e9, max_iter=100, rtol=1e-13)
     p = np.linalg.solve(A.T @ A, -g)
     np.testing.assert_allclose(step.p, p, atol=1e-9)
-    np.testing.assert_allclose(step.Hp, A.T @ (A @ p), atol=1e-8)
+    np.testing.assert_allclose(step.r - g, A.T @ (A @ p), atol=1e-8)
     assert step.predicted == pytest.approx(-(g @ p + 0.5 * p @ A.T @ A @ p), rel=1e-10)
     assert step.length == pytest.approx(np.sqrt(p @ (objective.diagonal * p)), rel=1e-8)
 
@@ -244,12 +246,39 @@ def test_boundary_finds_the_positive_root():
         assert np.linalg.norm(p + tau * d) == pytest.approx(radius, rel=1e-12)
 
 
+def test_a_part_of_a_failed_step_is_tried_next_at_no_product():
+    objective, start = rosenbrock(), np.array([-1.2, 1.0])
+    state = minimize(objective, start, Options(ftol=0.0))
+    failed = [k for k, rho in enumerate(state.trace.rho[:-1]) if rho <= 1e-4]
+    assert failed, "the valley is curved"
+    assert all(state.trace.cg_iterations[k + 1] == 0 for k in failed)
+    assert all(state.trace.cost[k] >= state.trace.cost[k + 1] for k in range(state.n_iter))
+    # The failed step is part of the state: a run that is broken off there goes on as if it had not been.
+    halted = minimize(objective, start, Options(ftol=0.0), callback=lambda state: state.failed is not None)
+    went_on = minimize(objective, pickle.loads(pickle.dumps(halted)), Options(ftol=0.0))
+    assert halted.status is Status.CALLBACK
+    assert went_on.x.tobytes() == state.x.tobytes()
+    assert went_on.trace.rho[1:] == state.trace.rho[1:]
+
+
+def test_a_shortened_step_predicts_what_the_model_says():
+    objective, A, _ = quadratic()
+    _, g = objective.cost_and_gradient(np.ones(12))
+    step = steihaug(g, objective.hessp, objective.precondition, radius=1e9, max_iter=3, rtol=1e-13)
+    part = shortened(step, g, 0.3 * step.length)
+    np.testing.assert_allclose(part.p, 0.3 * step.p, rtol=1e-14)
+    np.testing.assert_allclose(part.r, g + A.T @ (A @ part.p), atol=1e-9)
+    assert part.predicted == pytest.approx(-(g @ part.p + 0.5 * part.p @ A.T @ A @ part.p), rel=1e-10)
+    assert (part.length, part.products) == (pytest.approx(0.3 * step.length), 0)
+    assert shortened(step, g, 2.0 * step.length).length == step.length
+
+
 def test_radius_widens_and_shrinks_as_the_model_deserves():
-    assert next_radius(1.0, 0.9, 0.8) == 1.6
-    assert next_radius(5.0, 0.9, 0.8) == 5.0
-    assert next_radius(1.0, 0.5, 0.8) == 1.0
-    assert next_radius(1.0, 0.1, 0.8) == 0.2
-    assert next_radius(1.0, -np.inf, 0.0) == 0.25
+    assert next_radius(1.0, 0.9, 0.8, 2.0) == 1.6
+    assert next_radius(5.0, 0.9, 0.8, 2.0) == 5.0
+    assert next_radius(1.0, 0.5, 0.8, 2.0) == 1.0
+    assert next_radius(1.0, 0.1, 0.8, 2.0) == 0.2
+    assert next_radius(1.0, -np.inf, 0.0, 2.0) == 0.25
 
 
 @pytest.mark.parametrize(
