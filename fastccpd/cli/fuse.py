@@ -40,12 +40,6 @@ def add(commands):
     verb.add_argument("msi", metavar="MSI", help="the multispectral image")
     add_output(verb, "OUT", "the file to write")
     add_operator_options(verb, default_ratio="what georeferencing or sizes say")
-    verb.add_argument(
-        "--no-align",
-        dest="align",
-        action="store_false",
-        help="leave the blur where it is given or assumed, rather than move it by the shift that the images show",
-    )
     add_preparation_options(verb)
     verb.add_argument(
         "--place",

@@ -19,7 +19,7 @@ from ..rasters.pair import band_axis_of
 from ..rasters.remarks import Remarks
 from ..rasters.tiling import needs_tiles
 from ..report.figures import snr_name
-from .options import add_band_axis, add_method_options, add_output_options, method_settings
+from .options import add_band_axis, add_method_options, add_operator_options, add_output_options, method_settings
 from .output import Messages, bytes_name, print_json, print_line, print_pairs
 from .preparing import add_preparation_options, preparation_of
 
@@ -30,11 +30,12 @@ def add(commands):
         help="files, alignment, memory, threads and versions",
         description="Describe what is in the files; --scan reads their data too. Of two, taken as HSI and MSI, also "
         "how fastccpd fuse would make them ready with the same options, how much memory a fusion takes, and what the "
-        "images show: blur, shift, response, scale and offset between them, and whether they agree.",
+        "images show: blur, shift and response as far as they are not given, scale and offset between them, and "
+        "whether they agree.",
     )
     verb.add_argument("files", nargs="*", metavar="FILE", help="files to look at")
     verb.add_argument("--scan", action="store_true", help="read the data: count missing pixels, estimate the noise")
-    verb.add_argument("--ratio", type=int, metavar="D", help="MSI pixels per HSI pixel, in each direction")
+    add_operator_options(verb, default_ratio="what georeferencing or sizes say")
     add_preparation_options(verb)
     add_method_options(verb)
     add_band_axis(verb)
@@ -109,9 +110,11 @@ def _pair(hsi, msi, wanted, options, settings):
     """How the two are made ready, what their fusion takes, and what they show of each other."""
     try:
         found, shapes = _ready(hsi, msi, wanted, options)
-        found["estimated"] = _estimated(wanted, options, settings)
+        opened = open_pair(*options.files, wanted, Remarks(Messages(quiet=True)))
     except (ValueError, ModuleNotFoundError) as error:
         found, shapes = {"refused": str(error)}, ((*hsi.shape[:2], int(gaps.good_bands(hsi).sum())), msi.shape)
+    else:
+        found["estimated"] = _estimated(opened, options, settings)
     needed = memory_needed(*shapes, method=options.method, dtype=options.dtype, **settings)
     itemsize = 4 if options.dtype == "float32" else 8
     found["memory"] = {
@@ -149,19 +152,25 @@ def _ready(hsi, msi, wanted, options):
     }, shapes
 
 
-def _estimated(wanted, options, settings):
-    """Blur, shift, response, levels and verdict; or why they are not known."""
-    remarks = Remarks(Messages(quiet=True))
-    opened = open_pair(*options.files, wanted, remarks)
-    if needs_tiles(opened, methods.make(options.method, settings), options.dtype):
+def _estimated(opened, options, settings):
+    """Blur, shift and response as given or estimated, levels and verdict; or why they are not known."""
+    method = methods.make(options.method, settings)
+    if needs_tiles(opened, method, options.dtype):
         return {"refused": "the images do not fit into memory; a --window of them does"}
+    given = {name: getattr(options, name) for name in ("psf", "srf", "bands")}
     try:
         remarks = Remarks(Messages(quiet=True))
-        found = look_at(opened, options.files[0], remarks)
+        found = look_at(opened, options.files[0], remarks, method=method, align=options.align, **given)
     except (ValueError, MemoryError) as error:
+        if any(value is not None for value in given.values()):  # then it is they that cannot be
+            raise
         return {"refused": str(error)}
     levels = "not known" if found.levels is None else str(found.levels)
-    return found.figures() | {"blur_text": found.blur.text.removeprefix("estimated, "), "levels_text": levels}
+    return found.figures() | {
+        "blur_text": str(found.blur),
+        "shift_text": [] if found.shift is None else [str(found.shift)],
+        "levels_text": levels,
+    }
 
 
 def _machine():
@@ -254,7 +263,8 @@ def _estimates(found):
         return [("estimates", f"none: {found['refused']}")]
     said = [note.removeprefix("the response is ") for note in found["notes"] if note.startswith("the response is ")]
     return [
-        ("estimated blur", found["blur_text"]),
+        ("blur", found["blur_text"]),
+        *(("shift", sentence) for sentence in found["shift_text"]),
         *(("response", sentence) for sentence in said),
         ("scale and offset", found["levels_text"]),
         ("verdict", found["verdict"]["sentence"]),

@@ -7,8 +7,14 @@ from ..rasters import Preparation
 
 
 def add_preparation_options(verb):
-    """--grid, --bbox, --window, --keep-bands, scales, offsets and masks."""
+    """--no-align, --grid, --bbox, --window, --keep-bands, scales, offsets and masks."""
     group = verb.add_argument_group("how the two files are made ready")
+    group.add_argument(
+        "--no-align",
+        dest="align",
+        action="store_false",
+        help="leave the blur where it is given or assumed, rather than move it by the shift that the images show",
+    )
     group.add_argument(
         "--grid",
         default="hsi",

@@ -11,7 +11,8 @@ from ..estimation import estimate_blur, estimate_degradation
 from ..estimation.shift import SAME, Shift, better_phase, directions, phase_of, shift_by_images
 from ..imaging.moving import Move
 from ..methods import Method
-from ..model.checks import as_choice, as_operator
+from ..model.checks import as_choice, as_operator, check_values
+from ..model.degradation import Degradation
 from ..model.types import Mask, Operator, Path
 from . import operators
 from .bands import listed as bands_listed
@@ -104,6 +105,45 @@ def _of_its_sensor(pair, hsi_path, remarks):
         return None
     remarks.note(f"the response is that of {sensor}, which the MSI is of; --srf auto estimates it instead")
     return PM
+
+
+def made_ready(
+    pair: Pair,
+    hsi_path: Path,
+    method: Method,
+    remarks: Remarks,
+    *,
+    psf: Any = None,
+    srf: Any = None,
+    bands: str | None = None,
+    align: bool = True,
+    fill_nodata: bool = False,
+    keep_filled: bool = False,
+) -> tuple[operators.Blur, Degradation, Pair, Shift | None]:
+    """Blur and operators of a pair, the pair without what cannot be used, and the shift that was measured.
+
+    Parameters
+    ----------
+    pair : Pair
+        With all bands.
+    hsi_path : path
+        For messages.
+    method : Method
+        That is to fuse them.
+    remarks : Remarks
+    psf, srf, bands, align, fill_nodata, keep_filled
+        As of `fuse_files`.
+    """
+    blur, PM = given_operators(psf, srf, bands, hsi_path, pair, method, remarks)
+    pair = pair.leaving_out(unseen(PM, pair.good_msi, pair.msi, remarks))
+    PM = None if PM is None else PM[pair.good_msi]
+    pair = pair.without_bad_bands().without_gaps(method, fill_nodata, keep_filled, remarks)
+    for name, image in (("hsi", pair.hsi), ("msi", pair.msi)):
+        check_values(image.cube, name)
+    blur, PM, pair, shift = settled(blur, PM, pair, method, align, remarks)
+    degradation = operators.degradation(blur, PM)
+    degradation.check(pair.hsi.shape, pair.msi.shape)
+    return blur, degradation, pair, shift
 
 
 def settled(

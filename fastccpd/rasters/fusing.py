@@ -14,13 +14,13 @@ from ..estimation.fit import estimated_snr, relative_residual
 from ..estimation.shift import Shift
 from ..imaging import degrade
 from ..imaging.moving import Move
-from ..model.checks import as_choice, check_values
+from ..model.checks import as_choice
 from ..model.degradation import Degradation
 from ..model.problem import Problem
 from ..model.result import FusionResult
 from ..model.types import Callback, Matrix, Path
 from . import gaps, operators
-from .estimating import given_operators, move_to, settled, unseen
+from .estimating import made_ready, move_to
 from .pair import Pair
 from .placement import Placement
 from .preparation import Preparation, open_pair
@@ -254,16 +254,18 @@ def fuse_files(
     if memory is not None:
         _check_fits(open_pair(hsi, msi, wanted, Remarks(Unheard()), scan=False), chosen, dtype, memory)
     opened = open_pair(hsi, msi, wanted, remarks)
-    pair = opened.load()
-    blur, PM = given_operators(psf, srf, bands, hsi, pair, chosen, remarks)
-    pair = pair.leaving_out(unseen(PM, pair.good_msi, pair.msi, remarks))
-    PM = None if PM is None else PM[pair.good_msi]
-    pair = pair.without_bad_bands().without_gaps(chosen, fill_nodata, keep_filled, remarks)
-    for name, image in (("hsi", pair.hsi), ("msi", pair.msi)):
-        check_values(image.cube, name)
-    blur, PM, pair, shift = settled(blur, PM, pair, chosen, align, remarks)
-    degradation = operators.degradation(blur, PM)
-    degradation.check(pair.hsi.shape, pair.msi.shape)
+    blur, degradation, pair, shift = made_ready(
+        opened.load(),
+        hsi,
+        chosen,
+        remarks,
+        psf=psf,
+        srf=srf,
+        bands=bands,
+        align=align,
+        fill_nodata=fill_nodata,
+        keep_filled=keep_filled,
+    )
     move = move_to(place, blur, pair.grids, pair.msi.shape, remarks)
     levels, pair = _levels(pair, degradation, match_values, remarks)
     cubes = tuple(image.cube.astype(dtype or image.dtype, copy=False) for image in (pair.hsi, pair.msi))

@@ -7,12 +7,14 @@ from scipy import sparse
 
 from .. import methods
 from ..estimation import Levels, estimate_levels, verdict_of
+from ..estimation.shift import Shift
+from ..methods import Method
 from ..model.degradation import Degradation
 from ..model.problem import Problem
 from ..model.types import Path
 from ..model.verdict import Verdict
 from . import operators
-from .estimating import completed, given_operators, unseen
+from .estimating import made_ready
 from .preparation import OpenPair
 from .remarks import Remarks
 
@@ -24,8 +26,10 @@ class Look:
     Attributes
     ----------
     blur : fastccpd.rasters.operators.Blur
-        Its width and its shift, with standard errors in `settings`.
+        Its width and its shift; with standard errors in `settings`, where it is estimated.
     degradation : Degradation
+    shift : Shift or None
+        By how far the images lie beside each other, beyond a blur that is given; None where it is not known.
     levels : Levels or None
         The scale and offset between the two, for a response whose weights sum to one.
     verdict : Verdict
@@ -34,6 +38,7 @@ class Look:
 
     blur: operators.Blur
     degradation: Degradation
+    shift: Shift | None
     levels: Levels | None
     verdict: Verdict
     notes: tuple[str, ...]
@@ -45,6 +50,7 @@ class Look:
         gains = self.degradation.PM.sum(axis=1).tolist()
         return {
             "blur": self.blur.settings,
+            "shift": None if self.shift is None else vars(self.shift) | {"matters": self.shift.matters},
             "gains": gains,
             "levels": known,
             "verdict": self.verdict.figures(),
@@ -52,8 +58,18 @@ class Look:
         }
 
 
-def look_at(opened: OpenPair, hsi_path: Path, remarks: Remarks) -> Look:
-    """Estimate what relates two images, and judge whether they agree.
+def look_at(
+    opened: OpenPair,
+    hsi_path: Path,
+    remarks: Remarks,
+    *,
+    method: Method | None = None,
+    psf: Any = None,
+    srf: Any = None,
+    bands: str | None = None,
+    align: bool = True,
+) -> Look:
+    """Estimate what relates two images, as far as it is not given, and judge whether they agree.
 
     Parameters
     ----------
@@ -61,24 +77,25 @@ def look_at(opened: OpenPair, hsi_path: Path, remarks: Remarks) -> Look:
     hsi_path : path
         For messages.
     remarks : Remarks
+    method : Method, optional
+        That is to fuse them; None: the default.
+    psf, srf, bands, align
+        As of `fuse_files`.
 
     Returns
     -------
     Look
     """
-    method = methods.make(methods.DEFAULT, {})
-    pair = opened.load()
-    blur, PM = given_operators(None, None, None, hsi_path, pair, method, remarks)
-    pair = pair.leaving_out(unseen(PM, pair.good_msi, pair.msi, remarks))
-    PM = None if PM is None else PM[pair.good_msi]
-    pair = pair.without_bad_bands().without_gaps(method, False, False, remarks)
-    blur, PM, pair = completed(blur, PM, pair, method, True, remarks)
-    degradation = operators.degradation(blur, PM)
+    chosen = methods.make(methods.DEFAULT, {}) if method is None else method
+    blur, degradation, pair, shift = made_ready(
+        opened.load(), hsi_path, chosen, remarks, psf=psf, srf=srf, bands=bands, align=align
+    )
     masks = ~pair.missing_hsi, ~pair.missing_msi
     images = pair.hsi.cube, pair.msi.cube
     problem = Problem(*images, degradation, hsi_valid=masks[0], msi_valid=masks[1])
     levels = estimate_levels(*images, _of_unit_gain(degradation), *masks)
-    return Look(blur, degradation, levels, verdict_of(problem), tuple(remarks.notes), tuple(remarks.warnings))
+    said = tuple(remarks.notes), tuple(remarks.warnings)
+    return Look(blur, degradation, shift, levels, verdict_of(problem), *said)
 
 
 def _of_unit_gain(degradation):

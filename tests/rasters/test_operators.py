@@ -148,7 +148,7 @@ def test_info_says_what_two_images_show_of_each_other(tmp_path, capsys):
     assert main(["info", *files]) == 0
     said = capsys.readouterr().out
     for line in (
-        "estimated blur      a Gaussian of σ 1.8",
+        "blur                estimated, a Gaussian of σ 1.8",
         "scale and offset    the MSI's values are 2",
         "the images agree",
     ):
@@ -158,6 +158,29 @@ def test_info_says_what_two_images_show_of_each_other(tmp_path, capsys):
     np.testing.assert_allclose(found["blur"]["shift"], (0.4, 0.0), atol=0.1)
     assert found["levels"]["scale"] == pytest.approx(2.0, rel=0.05)
     assert found["verdict"]["grade"] == "agree"
+
+
+def test_info_judges_the_operators_that_it_is_given(tmp_path, capsys):
+    scene = scenes.synthetic((96, 88, 36), rng=1)
+    blur = gaussian((96, 88), 4, sigma=1.8, phase=(1.9, 1.5), boundary="reflect", coarse=(24, 22))
+    images = degrade(scene.cube, Degradation(*blur, landsat(36)))
+    for n, (name, image) in enumerate(zip(("h", "m"), images, strict=True)):
+        rasters.write(tmp_path / f"{name}.npz", rasters.Raster(add_noise(image, 35.0, n)))
+    files = [str(tmp_path / f"{name}.npz") for name in ("h", "m")]
+
+    def looked_at(*options):
+        assert main(["info", *files, "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)["pair"]["estimated"]
+
+    right = looked_at("--psf", "gaussian,sigma=1.8,phase=1.5", "--srf", "landsat")
+    assert right["blur"]["psf"].startswith("gaussian")
+    assert right["verdict"]["grade"] == "agree"
+    np.testing.assert_allclose([right["shift"]["rows"], right["shift"]["columns"]], (0.4, 0.0), atol=0.1)
+    wide = looked_at("--psf", "gaussian,sigma=3.6,phase=1.5", "--srf", "landsat")
+    assert wide["verdict"]["grade"] == "disagree"
+    assert "blur" in wide["verdict"]["sentence"]
+    assert main(["info", *files, "--psf", "gaussian,sigma=wide"]) == 2
+    assert "--psf" in capsys.readouterr().err
 
 
 def test_a_band_that_no_response_explains_is_left_out_and_named(tmp_path):
