@@ -124,26 +124,31 @@ const figureChoices = (state, change, level) => {
 };
 // Of these names those with the most entries: what a picture begins with has something to show.
 const fullest = (names, column, entries) => {
-  const counts = names.map((_, n) => entries.filter((e) => e[column] === n && e[RSNR] !== null).length);
-  return names.filter((_, n) => counts[n] === Math.max(...counts));
+  const counts = names.map(() => 0);
+  for (const e of entries) if (e[RSNR] !== null) counts[e[column]] += 1;
+  const most = Math.max(...counts);
+  return names.filter((_, n) => counts[n] === most);
 };
 const sceneOf = (state) => [state.fs, state.scene].find((name) => board.scenes.includes(name)) || fullest(board.scenes, SCENE, board.entries)[0];
 const levelOf = (state) => {
-  const there = board.entries.filter((e) => board.scenes[e[SCENE]] === sceneOf(state));
-  const best = fullest(board.levels, LEVEL, there);
-  return [state.fl, state.snr].find((name) => board.levels.includes(name)) || best[best.length >> 1];
+  const chosen = [state.fl, state.snr].find((name) => board.levels.includes(name));
+  if (chosen) return chosen;
+  const scene = board.scenes.indexOf(sceneOf(state));
+  const best = fullest(board.levels, LEVEL, board.entries.filter((e) => e[SCENE] === scene));
+  return best[best.length >> 1];
 };
 const metricOf = (state) => (["rsnr", "sam", "ergas"].includes(state.m) ? state.m : "rsnr");
 
 const drawTradeoff = (place, state, change, redraw) => {
   const metric = METRIC[metricOf(state)];
+  const [scene, level] = [sceneOf(state), levelOf(state)];
   const there = board.entries.filter(
-    (e) => board.scenes[e[SCENE]] === sceneOf(state) && board.levels[e[LEVEL]] === levelOf(state) && e[metric.column] !== null && e[SECONDS] > 0,
+    (e) => board.scenes[e[SCENE]] === scene && board.levels[e[LEVEL]] === level && e[metric.column] !== null && e[SECONDS] > 0,
   );
   const parts = [figureChoices(state, change, true)];
   if (!there.length) return [...parts, el("p", {}, "No system has a score and a time there.")];
   const entries = there.filter((e) => !away.has(keyOf(e)));
-  const label = `${metric.label} against time, ${sceneOf(state)}, ${levelOf(state)}`;
+  const label = `${metric.label} against time, ${scene}, ${level}`;
   const chart = frame(place, label, { values: there.map((e) => e[SECONDS]), label: "time, shorter is better", log: true, form: time }, { values: there.map((e) => e[metric.column]), label: metric.label });
   const better = (a, b) => metric.direction * (a[metric.column] - b[metric.column]) > 0;
   const front = [];
@@ -161,15 +166,16 @@ const drawTradeoff = (place, state, change, redraw) => {
   for (const e of front) nameBeside(chart, taken, ...at(e), systemOf(e).label);
   const items = there.map((e) => ({ key: keyOf(e), text: nameOf(e), n: e[SYSTEM], hollow: Boolean(e[TUNED]) }));
   const press = (key) => { if (!away.delete(key)) away.add(key); redraw(); };
-  const caption = `The front at ${sceneOf(state)}, ${levelOf(state)}: ${front.map((e) => `${systemOf(e).label} (${time(e[SECONDS])}, ${decimals(e[metric.column])})`).join(", ")}.`;
+  const caption = `The front at ${scene}, ${level}: ${front.map((e) => `${systemOf(e).label} (${time(e[SECONDS])}, ${decimals(e[metric.column])})`).join(", ")}.`;
   return [...parts, el("figure", {}, chart.root, el("figcaption", { "data-front": front.map((e) => systemOf(e).name).join(" ") }, caption)), legend(items, away, chart.root, press)];
 };
 
 const drawCurves = (place, state, change, redraw) => {
   const metric = METRIC[metricOf(state)];
+  const scene = sceneOf(state);
   const lines = new Map();
   for (const e of board.entries) {
-    if (board.scenes[e[SCENE]] !== sceneOf(state) || e[metric.column] === null) continue;
+    if (board.scenes[e[SCENE]] !== scene || e[metric.column] === null) continue;
     lines.set(keyOf(e), [...(lines.get(keyOf(e)) || []), e]);
   }
   const parts = [figureChoices(state, change, false)];
@@ -178,7 +184,7 @@ const drawCurves = (place, state, change, redraw) => {
   const seen = keys.filter((key) => !hidden.has(key));
   const drawn = (seen.length ? seen : keys).flatMap((key) => lines.get(key));
   const ticks = board.levels.map((name, n) => [n, name]);
-  const chart = frame(place, `${metric.label} of ${sceneOf(state)} by SNR`, { values: [0, Math.max(1, ticks.length - 1)], label: "SNR of both images", ticks }, { values: drawn.map((e) => e[metric.column]), label: metric.label });
+  const chart = frame(place, `${metric.label} of ${scene} by SNR`, { values: [0, Math.max(1, ticks.length - 1)], label: "SNR of both images", ticks }, { values: drawn.map((e) => e[metric.column]), label: metric.label });
   for (const key of seen) {
     const line = lines.get(key).sort((a, b) => a[LEVEL] - b[LEVEL]);
     const points = line.map((e) => [chart.X(e[LEVEL]), chart.Y(e[metric.column])]);

@@ -453,6 +453,18 @@ def test_pictures_begin_with_the_cell_that_has_the_most_to_show(tmp_path):
 
 
 @needs_browser
+def test_a_page_of_thousands_of_cells_opens_and_prints(tmp_path):
+    systems, names = ("auto", "hysure", "stereo", "scott", "gsa", "cnmf"), [f"scene {n}" for n in range(120)]
+    found = [fusion(system, name, snr) for system in systems for name in names for snr in (0.0, 10.0, 20.0, 30.0, None)]
+    path = tmp_path / "page.html"
+    path.write_text(dashboard.page([write_rows(tmp_path / "rows.jsonl", found)], "Many"), encoding="utf-8")
+    with opened(tmp_path, path.as_uri()) as tab:
+        assert tab.value("document.querySelectorAll('[data-view=tradeoff] g[data-line]').length") == len(systems)
+        tab.prefer("light", media="print")
+        assert len(tab.tell("Page.printToPDF")["data"]) > 10_000
+
+
+@needs_browser
 def test_lines_go_and_come_at_a_press(tab):
     lines = "document.querySelectorAll('[data-view=curves] g[data-line]').length"
     assert tab.value(lines) == 3, "tuned ones are away at first"
