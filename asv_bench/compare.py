@@ -6,10 +6,11 @@ JSON file; the ratios, as rows of docs/rows.md for `fastccpd dashboard`, to the 
 picture (png, pdf or svg).
 
 Sections: kernels (MTTKRP and H z against their rivals), single (MTTKRP in one mode), roofline (each kernel against the
-machine's limit), profile (where the time of a fusion goes), maps (the same of the default, its passes against the
-limit, and how it grows with pixels, maps and threads), solvers (time to a cost), backends (other packages'
-decompositions on our kernels), nonnegative (a plain non-negative CPD beside other packages), threads, scaling, memory,
-many (`fuse_many`), cold (imports, first fusions, warm-up). `profile`, `solvers` and `threads` need the real scenes.
+machine's limit), profile (where the time of a fusion goes), maps (the same of the default, the stacks of maps that it
+holds, its passes against the limit, and how it grows with pixels, maps and threads), solvers (time to a cost), backends
+(other packages' decompositions on our kernels), nonnegative (a plain non-negative CPD beside other packages), threads,
+scaling, memory, many (`fuse_many`), cold (imports, first fusions, warm-up). `profile`, `solvers` and `threads` need the
+real scenes.
 """
 
 import argparse

@@ -53,8 +53,12 @@ def _of_blur(a):
 
 _KERNELS = {
     "mttkrp_add": Work("MTTKRP", lambda a, R: 4.0 * a["Y"].size * R, "Y A B C M0 M1 M2"),
-    "see": Work("factors seen, Gramians", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values u U S Q"),
-    "gradient": Work("gradient", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values U Q M out"),
+    "see": Work("factors seen, Gramians", lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2, "values x u U S Q"),
+    "gradient": Work(
+        "gradient",
+        lambda a, R: _operators(a, R) + 2.0 * len(a["U"]) * R**2,
+        "values U Q M by_u slope diagonal out",
+    ),
     "hessian": Work("H z", _of_hessian, "values back_values U S Q slope diagonal z out"),
     "factor_scaled_blocks": Work(
         "preconditioner, factor", lambda a, R: len(a["slope"]) * (R**3 / 3.0 + 3.0 * R**2), "Q slope diagonal"

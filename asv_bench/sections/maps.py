@@ -1,5 +1,6 @@
-"""The default method's own stages: where their time goes, the passes of the maps under the machine's roof, growth."""
+"""The default method's own stages: time and memory, the passes of the maps under the machine's roof, growth."""
 
+import tracemalloc
 from dataclasses import asdict
 
 import numba
@@ -21,6 +22,7 @@ def maps():
     limits = Limits.measured()
     for shape in _SCENES:
         yield profile_of(shape, limits)
+    yield memory_of((_SCENES[1], (1024, 1024, 32)))
     yield roofline_of((144, 1024), 6, limits)
     yield growth(_SIDES, _MAPS)
     yield threads_of(_SIDES[-1], _MAPS[0])
@@ -51,6 +53,27 @@ def profile_of(shape, limits):
         "limits": limits._asdict(),
     }
     return Table(f"maps, profile, {name}", [f"{name}, {numbers['maps']} maps", *COLUMNS], rows, numbers)
+
+
+def memory_of(shapes):
+    """The most that the default holds at once beside images in float32, in stacks of maps; by `tracemalloc`."""
+    rows, numbers = [], {}
+    for shape in shapes:
+        problem = problem_of(shape, dtype=np.float32)
+        images = problem.hsi, problem.msi, problem.degradation
+        fuse(*images)  # what is kept from a first run is not counted
+        tracemalloc.start()
+        try:
+            result = fuse(*images)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        name, fit = "×".join(map(str, shape)), result.stages["tv-maps"]
+        numbers[name] = {"peak": peak, "stack": fit.Z.nbytes, "maps": fit.number}
+        megabytes = (f"{size / 1e6:.1f}" for size in (peak, fit.Z.nbytes))
+        rows.append([name, f"{fit.number}", *megabytes, f"{peak / fit.Z.nbytes:.1f}"])
+    head = ["memory, float32", "maps", "MB at the peak", "MB of a stack", "stacks"]
+    return Table("maps, memory", head, rows, numbers)
 
 
 def roofline_of(sides, number, limits):

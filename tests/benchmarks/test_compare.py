@@ -67,6 +67,8 @@ def test_the_maps_are_profiled_under_the_roof_and_as_they_grow():
     assert sum(part["seconds"] for part in parts.values()) == pytest.approx(table.numbers["seconds"])
     assert {"noise", "subspace", "tv-maps"} <= set(table.numbers["stages"])
     assert len({len(row) for row in [table.head, *table.rows]}) == 1
+    (held,) = maps.memory_of([(24, 20, 40)]).numbers.values()
+    assert held["stack"] == 4 * 24 * 20 * held["maps"] < held["peak"]
     points = maps.roofline_of((16,), 3, LIMITS).numbers["points"]
     assert passes - {"maps, weights of edges"} == {point["kernel"] for point in points}
     assert all(min(point["flops"], point["bytes"], point["seconds"]) > 0.0 for point in points)
