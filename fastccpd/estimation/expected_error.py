@@ -3,8 +3,9 @@
 **How much.** With the weights w of the squares that bound the price of edges, the maps are the mode of a normal
 distribution of precision H, the Hessian of the quadratic. Samples of it cost one solution each: H δ = R'n + D'√w n', n
 and n' white on data and differences (random signs, for only second moments matter). What the spectra cannot explain is
-added, and the fine detail that the maps lack (`missing_detail.py`), up to half of all that. On the scenes measured,
-errors were about a fifth larger than the distribution says; where there is no noise, and σ is its floor, as large.
+added, and the fine detail that the maps lack (`missing_detail.py`), up to as much as all that. On the scenes measured,
+errors were about a fifth larger than the distribution says; where there is no noise, and σ is its floor, by a
+twentieth.
 
 **Where.** Samples are few, so the pattern is shared with what is known without chance. Its square has three parts: the
 error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they were found from; what the choice of λ
@@ -29,11 +30,11 @@ _NEIGHBOURHOOD = 2.0
 # is averaged already; and how far each is solved.
 _SAMPLES, _FEWER_SAMPLES, _MANY_MAPS, _CG_STEPS, _CG_RTOL = 4, 2, 10, 60, 0.05
 
-# How much larger errors are than the distribution says, where there is noise.
-_DETAILS = 1.2
+# How much larger errors are than the distribution says: where there is noise, and where there is none.
+_DETAILS, _WITHOUT_NOISE = 1.2, 1.05
 
 # Missing detail is believed up to this part of what is expected without it: its count is a rough one.
-_MOST_MISSING = 0.5
+_MOST_MISSING = 1.0
 
 
 def expected_error(
@@ -54,7 +55,7 @@ def expected_error(
     coarse : (rows, columns, P) array
         The same at the HSI's pixels.
     ends : sequence of (I, J, P) arrays
-        The maps at both ends of the path of λ.
+        The maps at both ends of the path of λ; none where they were led further than λ does (`unseen_maps.py`).
     system : MapSystem
         With the weights of the squares at Z; it is released.
     unexplained : (bands,) array
@@ -83,7 +84,7 @@ def expected_error(
     pixels = _spread(pixels) + unexplained.mean()
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
-    larger = _DETAILS if noisy else 1.0
+    larger = _DETAILS if noisy else _WITHOUT_NOISE
     spectrum = larger * np.sqrt(known + missing)
     system.pulse()
     system.release()
@@ -191,8 +192,8 @@ def _pattern(Z, coarse, ends, data):
         return _of_pixels(function, Z)
 
     spectral = each(lambda part: ((inverse @ Z[part]) * Z[part]).sum(axis=1))
-    changes = sum(each(lambda part, other=other: _squares(Z[part] - other[part], root)) for other in ends)
-    change = _spread(changes)
+    changes = [each(lambda part, other=other: _squares(Z[part] - other[part], root)) for other in ends]
+    change = _spread(sum(changes)) if changes else 0.0
     down = np.zeros_like(spectral)
     if len(Z) > 1:
         down[:-1] = _of_pixels(lambda part: _squares(Z[1:][part] - Z[:-1][part], root), Z[1:])

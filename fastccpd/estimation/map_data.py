@@ -29,6 +29,9 @@ from .moments import eigh_signed
 # Random numbers that are drawn at once, and how many times that are there at once.
 _AT_ONCE, _TOGETHER = 1 << 18, 16
 
+# A map that the MSI sees no more of than this, as a part of the best, it does not see.
+_NOTHING = 1e-10
+
 
 class Blur:
     """P = P1 ⊗ P2 and its transpose for stacks of maps, in compressed rows."""
@@ -200,6 +203,10 @@ class MapData:
         self.extras += usual - np.diag(np.diag(usual)) if msi.odd[1].size else 0.0
         #: Diagonals of the MSI's Gramian of most pixels, and of the HSI's.
         self.diagonals = np.diag(usual).copy(), np.diag(gram).copy()
+        #: Which maps the MSI sees nothing of.
+        self.unseen = self.diagonals[0] <= _NOTHING * max(float(self.diagonals[0].max()), 1e-300)
+        #: The part of the quadratic that no map has a part in: what `lead` adds to those of the images.
+        self.led = 0.0
         #: Ones; and how much each pixel's Gramian of the MSI is of that.
         self.ones, self.share = (self.layout.zeros(maps=1) for _ in range(2))
         self.layout.rows(self.ones)[...] = 1.0
@@ -244,6 +251,27 @@ class MapData:
         both = np.add(self.hsi.residual2(coarse, self.F), self.msi.residual2(fine, self.R))
         return float(both[0]), 0.5 * float(both[1])
 
+    def lead(self, which: Array, weights: Array, values: Callable[[slice], Array]) -> None:
+        """Add ½ Σ weights (z − values)² of some maps to the quadratic; χ² stays that of the images.
+
+        Parameters
+        ----------
+        which : (n,) array of int
+        weights : (n,) array
+        values : callable(slice) -> (rows, n, columns) array
+            Those of some rows of pixels.
+        """
+        self.diagonals[0][which] += weights
+        self._grams_M[:, which, which] += weights
+        rows = self.layout.rows(self.target)
+
+        def add(part):
+            led = values(part)
+            rows[part, which] += weights[:, None] * led
+            return float(weights @ np.square(led, dtype=np.float64).sum(axis=(0, 2)))
+
+        self.led += sum(by_rows(add, len(rows), rows[0].size))
+
     def disturb(self, draw: Callable[[tuple[int, ...]], Callable[[], Array]], stack: Array) -> None:
         """Add what white noise of size 1 on all data adds to `target`.
 
@@ -274,7 +302,7 @@ def _seen_of_runs(P, length):
 def _turn(R, F):
     """A rotation of maps that makes R'R diagonal, and F'F on its null space."""
     values, turn = eigh_signed(R.T @ R)
-    unseen = values <= 1e-10 * max(values[-1], 1e-300)
+    unseen = values <= _NOTHING * max(values[-1], 1e-300)
     if unseen.any():
         basis = turn[:, unseen]
         turn[:, unseen] = basis @ eigh_signed(basis.T @ F.T @ F @ basis)[1]

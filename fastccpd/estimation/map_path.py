@@ -60,7 +60,7 @@ class MapPath:
 
     def _solve(self):
         """Minimise the square around Z; ½ χ² + λ TV before, and the decrease that the square promises."""
-        system, energy = self.system, self.data.hsi.energy + self.data.msi.energy
+        system, energy = self.system, self.data.hsi.energy + self.data.msi.energy + self.data.led
         square, ry = system.residual(self.Z, self.target)
         before = 0.5 * (energy + square) - inner(self.Z, self.target) + float(system.rest.sum())
         return before, system.solve(self.Z, ry, CG_STEPS, CG_RTOL)

@@ -54,6 +54,7 @@ from .missing_detail import missing_detail
 from .moments import complete, pixels_of
 from .noise import Noise, noise_of
 from .subspace import Subspace, known_noise, scaled, spectra_of, subspace_of
+from .unseen_maps import UnseenMaps
 from .watch import Stopped, Watch
 from .windows import Probed, windows_of
 
@@ -339,6 +340,8 @@ class _Fit:
             return Status.MAX_ITERATIONS
         Z, (fitted, *_), change = self.best
         path = MapPath(self.path.system, Z)
+        UnseenMaps(self.data, self.known_noise, self.watch.pulse).lead(Z, self.path.system.r)
+        change = np.inf if self.data.led else change
         for _ in range(MOST_REWEIGHTINGS if weight != fitted or change >= SETTLED else 0):
             change = path.descend(weight, reweightings=1)
             if change < SETTLED:
@@ -392,7 +395,8 @@ class _Fit:
         missing = missing_detail(maps[0], coarse, self.data, self.differences)
         self.watch.pulse()
         noisy = self.known_noise >= _NO_NOISE
-        return expected_error(maps[0], coarse, maps[1:], path.system, self.unexplained, missing, noisy)
+        ends = [] if self.data.led else maps[1:]
+        return expected_error(maps[0], coarse, ends, path.system, self.unexplained, missing, noisy)
 
 
 def _end_of_path(weight, steps):
