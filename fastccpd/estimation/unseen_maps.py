@@ -246,7 +246,7 @@ def weighted_regressions(X: Array, Y: Array, weights: Array, at: Array) -> tuple
 def _squared_distances(one, other):
     """Between the rows of two arrays."""
     middle = other.mean(axis=0)  # far from the origin the squares would lose their digits
-    one, other = one - middle, other - middle
+    one, other = ((rows - middle).astype(np.float32) for rows in (one, other))
     apart = np.square(one).sum(axis=1)[:, None] + np.square(other).sum(axis=1)
     apart -= 2.0 * (one @ other.T)
     return np.maximum(apart, 0.0, out=apart)
