@@ -157,7 +157,7 @@ def settled(
         As of `completed`.
     """
     made, response, pair = completed(blur, PM, pair, method, align, remarks)
-    if blur is None:
+    if blur is None and align:
         return made, response, pair, None
     placed, shift = aligned(made, response, pair, method, align, remarks, estimated=PM is None)
     if placed is not made:

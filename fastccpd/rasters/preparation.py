@@ -70,11 +70,15 @@ class Preparation:
                     f"{option}: got {value}; a finite number{' other than 0' if 'scale' in name else ''} is needed"
                 )
 
+    def rasters_read(self) -> dict[str, types.Path]:
+        """The rasters that it names beside the two images, by the names of its attributes."""
+        masks = {"hsi_mask": self.hsi_mask, "msi_mask": self.msi_mask}
+        named: dict[str, types.Path] = {name: split(mask)[0] for name, mask in masks.items() if mask is not None}
+        return named if str(self.grid) in ("hsi", "msi") else named | {"grid": self.grid}
+
     def files_read(self) -> list[Any]:
         """The files that it names, beside the two images."""
-        named = [split(mask)[0] for mask in (self.hsi_mask, self.msi_mask) if mask is not None]
-        named += [] if str(self.grid) in ("hsi", "msi") else [self.grid]
-        return [file for path in named for file in formats.files_read(path)]
+        return [file for path in self.rasters_read().values() for file in formats.files_read(path)]
 
     def given(self) -> dict[str, Any]:
         """What differs from the default, for a record of how something was made."""

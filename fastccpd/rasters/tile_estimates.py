@@ -76,7 +76,7 @@ def settled_by_window(
         False: a blur that is given stays where it is, and a shift is a warning.
     """
     made, response = _completed(blur, PM, pair, method, align, remarks)
-    if blur is None:
+    if blur is None and align:
         return made, response, None
     where = window_of(pair)
     seen = _window(pair, *(_whole(part, pair.placement.grids.ratio) for part in where))
