@@ -185,7 +185,8 @@ def move_to(place: str, blur: operators.Blur, grids: Grids, shape: Sequence[int]
         by = tuple(np.subtract(blur.settings["shift"], grids.offset or (0.0, 0.0)).tolist())
     if max(map(abs, by)) <= SAME:
         return None
-    remarks.note(f"the result is moved to the HSI's place, {directions(-by[0], -by[1])} of the MSI's")
+    taken = "" if grids.offset is not None else ", if each HSI pixel is meant to lie on its block of MSI pixels"
+    remarks.note(f"the result is moved to the HSI's place, {directions(-by[0], -by[1])} of the MSI's{taken}")
     return Move(shape, by)
 
 
@@ -218,7 +219,7 @@ def completed(
         shift=None if align else (pair.grids.offset or (0.0, 0.0)),
         operators=None if blur is None else (blur.P1, blur.P2),
         wavelengths=pair.hsi.wavelengths,
-        boundary="periodic" if method.needs_periodic_blur else "reflect",
+        boundary="periodic" if method.needs_periodic_blur else None,  # as the outermost pixels show it
         hsi_valid=~pair.missing_hsi,
         msi_valid=~pair.missing_msi,
     )

@@ -95,6 +95,16 @@ def test_without_alignment_the_blur_stays_and_the_shift_is_said(srf, tiled, tmp_
     assert any("the HSI lies an estimated 0." in warning for warning in fused.warnings)
 
 
+@pytest.mark.parametrize("boundary", ["reflect", "periodic"])
+def test_what_lies_outside_the_picture_is_estimated_with_the_blur(boundary, tmp_path):
+    hsi, msi, truth = files(tmp_path, (0.0, 0.0))
+    blur = gaussian(SHAPE[:2], RATIO, sigma=1.7, phase=1.5, boundary=boundary, coarse=COARSE)
+    image = add_noise(degrade(truth, Degradation(*blur, landsat(SHAPE[2])))[0], 35.0, 0)
+    rasters.write(hsi, rasters.Raster(image, georeference=grid(40.0)), overwrite=True)
+    fused = fuse_files(hsi, msi, messages=Silent(), method="tv-maps", max_iter=5)
+    assert fused.blur.settings["boundary"] == boundary
+
+
 class Silent:
     """Hears nothing."""
 
