@@ -167,7 +167,8 @@ def fuse_files_in_tiles(
     PM = None if PM is None else PM[pair.msi.bands]
     if not (fill_nodata or chosen.takes_gaps):
         _refuse_gaps(pair, chosen)
-    blur, PM, shift = settled_by_window(blur, PM, pair, chosen, align, remarks)
+    blur, PM, pair, shift = settled_by_window(blur, PM, pair, chosen, align, remarks)
+    facade = _facade(pair)
     degradation = operators.degradation(blur, PM)
     degradation.check(pair.hsi.shape, pair.msi.shape)
     move = move_to(place, blur, pair.placement.grids, pair.msi.shape, remarks)
