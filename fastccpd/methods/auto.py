@@ -57,7 +57,8 @@ class Auto(NNCCPDAuto):
     ) -> Solution:
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
         start = rng.bit_generator.state
-        if self.show == "factors" or prepared.fit is None or prepared.noise is None or prepared.subspace is None:
+        noise, subspace = prepared.noise, prepared.subspace
+        if self.show == "factors" or prepared.fit is None or noise is None or subspace is None:
             return super().solve(prepared, rng=rng, callback=callback, time_limit=time_limit)
         if self.show == "maps" or prepared.part:  # parts of one scene must show the same
             return self._maps_solution(prepared, start)
@@ -66,11 +67,11 @@ class Auto(NNCCPDAuto):
         try:
             if not halted:
                 watch = Watch("choice", callback, time_limit)
-                bounds = risk_bounds(prepared.problem, prepared.subspace, self.rank, fit, watch.pulse)
+                bounds = risk_bounds(prepared.problem, subspace, self.rank, fit, watch.pulse)
         except Stopped as stopped:
             halted, prepared = True, replace(prepared, fit=replace(fit, status=stopped.status))
         bound = min(bounds.values(), default=math.nan)
-        disagreement = least_chi2(prepared.problem, prepared.noise, prepared.subspace)
+        disagreement = least_chi2(prepared.problem, noise, subspace)
         possible = not halted and may_be_chosen(prepared.problem, fit, bound, disagreement)
         seconds = time.perf_counter() - began
         if not possible:

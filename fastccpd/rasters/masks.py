@@ -107,7 +107,8 @@ def open_mask(spec: types.Path, option: str, image: formats.Header, taken: Place
     if header.georeference is not None and taken.georeference is not None:
         mask = Mask(windows, classes, place(header, taken.georeference, taken.shape))
         if mask.share == 0.0:
-            extents = [extent_name(grid.georeference, grid.shape[:2]) for grid in (header, taken)]
+            grids = (header.georeference, header.shape[:2]), (taken.georeference, taken.shape)
+            extents = [extent_name(*grid) for grid in grids]
             raise ValueError(f"{option}: {path} covers {extents[0]}, and the image {extents[1]}; they must meet")
         return mask
     if header.shape[:2] != image.shape[:2] or taken.warped:

@@ -107,7 +107,7 @@ def _completed(
     if blur is not None:
         seen = _window(pair, span_of(blur.P1, *_ends(where[0])), span_of(blur.P2, *_ends(where[1])))
         here = restricted(blur.P1, seen.rows), restricted(blur.P2, seen.cols)
-        masks = {"hsi_valid": seen.hsi_valid, "msi_valid": seen.msi_valid}
+        masks: dict[str, Any] = {"hsi_valid": seen.hsi_valid, "msi_valid": seen.msi_valid}
         response = estimate_response(*seen.images, *here, wavelengths=wavelengths, **masks)
         fewer = _without_unexplained(response, here, seen, pair, remarks)
         if fewer is not pair:

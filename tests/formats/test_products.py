@@ -269,6 +269,16 @@ def test_xml_with_a_document_type_is_refused(tmp_path):
         parse(b"<a>", "m.xml")
 
 
+def test_a_folder_that_is_no_product_is_refused_without_a_walk_through_it(tmp_path, monkeypatch):
+    """It may be a whole disk."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.txt").write_text("no image")
+    monkeypatch.setattr("pathlib.Path.rglob", lambda *_: pytest.fail("all files were looked at"))
+    assert formats.files_read(tmp_path) == [tmp_path]
+    with pytest.raises(OSError, match="is a folder; a file is needed"):
+        rasters.read(tmp_path)
+
+
 # --- NetCDF and Zarr of other programs
 
 
