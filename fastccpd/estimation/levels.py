@@ -118,14 +118,19 @@ def estimate_levels(
     return Levels(float(found[0]), float(found[1]), (scale_error, offset_error), float(seen[good].mean()))
 
 
-def rough_levels(x, y):
-    """Scale and offset of x = scale · y + offset, (pixels, bands), by medians; None where half of them are alike."""
+def rough_levels(x: Array, y: Array) -> tuple[float, float] | None:
+    """Scale and offset of x = scale · y + offset by medians; None where half of the pixels are alike.
+
+    Parameters
+    ----------
+    x, y : (pixels, bands) arrays
+    """
     by_x, by_y = np.median(x, axis=0), np.median(y, axis=0)
     spread_x, spread_y = (np.median(np.abs(sides), axis=0).sum() for sides in (x - by_x, y - by_y))
     if not (spread_x > 0.0 and spread_y > 0.0):
         return None
     scale = spread_x / spread_y
-    return scale, float(np.mean(by_x - scale * by_y))
+    return float(scale), float(np.mean(by_x - scale * by_y))
 
 
 def _fit(x, y):
