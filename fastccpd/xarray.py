@@ -11,6 +11,8 @@ HSI's along the bands, and a coordinate system where the MSI has one; its attrib
 Both must lie on one grid already, each HSI pixel on whole MSI pixels; `fastccpd.rasters.fuse_files` brings files there.
 """
 
+import json
+import warnings
 from typing import Any, cast
 
 import numpy as np
@@ -46,7 +48,7 @@ def fuse(hsi: Any, msi: Any, degradation: Degradation | None = None, **options: 
     -------
     xarray.DataArray
         (band, y, x): the fused image, NaN where there were no data, also in bands of the HSI that hold none.
-        `attrs["fastccpd_…"]` say how it was made.
+        `attrs["fastccpd_…"]` say how it was made, and whether the images agree; a warning says so where they do not.
 
     Raises
     ------
@@ -83,12 +85,18 @@ def fuse(hsi: Any, msi: Any, degradation: Degradation | None = None, **options: 
     empty = _empty_bands(images["hsi"][0], hsi, "hsi")
     if missing.any() or empty.any():
         sri = np.where(missing | empty[:, None, None], sri.dtype.type(np.nan), sri)
-    attributes = dict(hsi.attrs) | {
+    if result.verdict.disagrees:
+        warnings.warn(str(result.verdict), stacklevel=2)
+    # What has no data is NaN here, whatever stood for it in the HSI.
+    attributes = {name: value for name, value in hsi.attrs.items() if name != "_FillValue"} | {
+        "fastccpd_verdict": str(result.verdict),
         "fastccpd_method": result.method,
         "fastccpd_status": str(result.status),
         "fastccpd_seed": str(result.seed),
         "fastccpd_versions": str(result.provenance["versions"]),
     }
+    if "estimated" in result.provenance:
+        attributes["fastccpd_estimated"] = json.dumps(result.provenance["estimated"])
     fused = xarray.DataArray(
         sri, dims=("band", "y", "x"), coords=_coordinates(hsi, msi), name=hsi.name or "fused", attrs=attributes
     )

@@ -1,5 +1,7 @@
 """DataArrays into `fuse` and out of it: axes by name, coordinates, masks, dask; arrays of other libraries."""
 
+import json
+
 import dask.array
 import numpy as np
 import pytest
@@ -83,6 +85,24 @@ def test_operators_that_nobody_gives_are_estimated():
     one, other = (xarray.DataArray(image, dims=("y", "x", "band")) for image in images)
     fused = fastccpd.xarray.fuse(one, other, **QUICK)
     assert fused.shape == (40, 96, 80)
+    assert fused.attrs["fastccpd_verdict"] == "the images agree: they differ by no more than their noise"
+    np.testing.assert_allclose(json.loads(fused.attrs["fastccpd_estimated"])["shift"], 1.5, atol=0.05)
+
+
+def test_images_that_disagree_are_a_warning_and_an_attribute(tmp_path):
+    shape = (96, 80, 40)
+    wide = preset("stereo", shape)
+    images = degrade(scenes.synthetic(shape).cube, wide)
+    one, other = (xarray.DataArray(image, dims=("y", "x", "band")) for image in images)
+    one = one.assign_attrs(_FillValue=-1.0, title="a scene")
+    with pytest.warns(UserWarning, match="the images disagree: the MSI is 1e[+]04 times the HSI"):
+        fused = fastccpd.xarray.fuse(one, 1e4 * other, wide, **QUICK)
+    assert fused.attrs["fastccpd_verdict"].startswith("the images disagree")
+    assert (fused.attrs["title"], fused.attrs.get("_FillValue")) == ("a scene", None)
+    fused.to_netcdf(tmp_path / "fused.nc", engine="h5netcdf")
+    with xarray.open_dataarray(tmp_path / "fused.nc", engine="h5netcdf") as found:
+        np.testing.assert_array_equal(found, fused)
+        assert found.attrs == fused.attrs
 
 
 def test_what_cannot_be_is_refused_by_name():

@@ -5,6 +5,7 @@ import json
 import math
 
 from .. import methods
+from ..model.checks import as_count
 
 #: Beyond these, in dB, the noise or the image is lost in rounding.
 SNR_RANGE = (-100.0, 300.0)
@@ -135,6 +136,7 @@ def method_settings(options):
         if getattr(options, name, None) is not None:
             given[name] = getattr(options, name)
     methods.make(options.method, given)
+    as_count(getattr(options, "seed", 0), "--seed", least=0)
     return given
 
 

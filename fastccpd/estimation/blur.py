@@ -281,8 +281,10 @@ def blur_of(
 
 
 def _within(value, error, sign=""):
-    """A number and its standard error, with a third decimal where the second of the error is zero."""
-    digits = 3 if 0.0 < error < 0.005 else 2
+    """A number and its standard error, with a third decimal where the second of the error is zero; none if given."""
+    if error == 0.0:
+        return f"{value:{sign}.2f} (given)"
+    digits = 3 if error < 0.005 else 2
     return f"{value:{sign}.{digits}f} ± {error:.{digits}f}"
 
 

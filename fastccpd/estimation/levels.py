@@ -100,7 +100,7 @@ def estimate_levels(
         return None
     seen = np.asarray(hsi[known], np.float64) @ PM.T
     pixels = np.stack([(P1 @ np.asarray(msi[:, :, m], np.float64) @ P2.T)[known] for m in range(msi.shape[2])], axis=1)
-    found = _rough(pixels, seen)
+    found = rough_levels(pixels, seen)
     for _ in range(_ROUNDS):
         if found is None:
             return None
@@ -118,14 +118,19 @@ def estimate_levels(
     return Levels(float(found[0]), float(found[1]), (scale_error, offset_error), float(seen[good].mean()))
 
 
-def _rough(x, y):
-    """Scale and offset by medians; None where half of the pixels are alike."""
+def rough_levels(x: Array, y: Array) -> tuple[float, float] | None:
+    """Scale and offset of x = scale · y + offset by medians; None where half of the pixels are alike.
+
+    Parameters
+    ----------
+    x, y : (pixels, bands) arrays
+    """
     by_x, by_y = np.median(x, axis=0), np.median(y, axis=0)
     spread_x, spread_y = (np.median(np.abs(sides), axis=0).sum() for sides in (x - by_x, y - by_y))
     if not (spread_x > 0.0 and spread_y > 0.0):
         return None
     scale = spread_x / spread_y
-    return scale, float(np.mean(by_x - scale * by_y))
+    return float(scale), float(np.mean(by_x - scale * by_y))
 
 
 def _fit(x, y):

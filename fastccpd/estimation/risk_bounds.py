@@ -12,8 +12,16 @@ unless the two errors are opposed to each other, and those of two fits to the sa
 to the maps has a bias of at least that, and beside it a variance, which counts as in the choice of ranks
 (`image_risk.py`): two and a half times the number of its parameters. On 94 synthetic scenes whose decomposition is
 shown the least bound was 0.75 of the maps' risk at most.
+
+Maps that leave far more than noise are the wrong model, and then the images themselves are decomposed, whatever that
+takes. But where the two images disagree, every image leaves much: with r = P Y_M − Y_H PM' and any X between them,
+
+    r = P (Y_M − X PM') − (Y_H − P X) PM',    so    χ² ≥ r' (λ Σ_M + PM Σ_H PM')⁻¹ r,    λ the norm of P P',
+
+for each HSI pixel, and no decomposition mends that.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +31,7 @@ from ..threads import thread_map
 from .image_risk import CAUTIOUS
 from .map_data import Blur
 from .map_fit import MapFit
+from .noise import Noise
 from .rank_path import ranks_for
 from .subspace import Subspace
 
@@ -30,9 +39,34 @@ from .subspace import Subspace
 UNEXPLAINED = 10.0
 
 
-def may_be_chosen(problem: Problem, fit: MapFit, bound: float) -> bool:
-    """Whether a decomposition whose risk is at least `bound` could have a lower one than the maps."""
-    return bool(fit.chi2 > UNEXPLAINED * sum(problem.sizes) or bound < fit.risk)
+def may_be_chosen(problem: Problem, fit: MapFit, bound: float, disagreement: float = 0.0) -> bool:
+    """Whether a decomposition whose risk is at least `bound` could have a lower one than the maps.
+
+    Parameters
+    ----------
+    problem : Problem
+    fit : MapFit
+    bound : float
+        The least of `risk_bounds`.
+    disagreement : float
+        The `least_chi2` of every image: maps that leave little more are not the wrong model, and what they leave says
+        nothing of a decomposition.
+    """
+    if fit.chi2 > UNEXPLAINED * sum(problem.sizes):
+        return bool(fit.chi2 > UNEXPLAINED * disagreement)
+    return bool(bound < fit.risk)
+
+
+def least_chi2(problem: Problem, noise: Noise, subspace: Subspace) -> float:
+    """What every image between the two leaves, because they disagree by more than their noise and a misplaced blur."""
+    unit = float(subspace.msi.max())  # squares in the caller's units may leave the range of a float
+    beyond = np.square(noise.disagreement / unit).sum() - np.square(noise.misplacement / unit).sum()
+    P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM.toarray()
+    norm = math.prod(float(abs(P @ P.T).sum(axis=1).max()) for P in (P1, P2))
+    response = PM * (subspace.hsi / unit)
+    covariance = norm * np.diag(np.square(subspace.msi / unit)) + response @ response.T
+    pixels = math.prod(problem.hsi.shape[:2])
+    return pixels * max(float(beyond), 0.0) / float(np.linalg.eigvalsh(covariance)[-1])
 
 
 def risk_bound(problem: Problem, subspace: Subspace, rank: int | str, fit: MapFit | None = None) -> float:

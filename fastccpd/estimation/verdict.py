@@ -36,6 +36,7 @@ from ..model.verdict import Grade, Verdict
 from .blur_moments import BlurEvidence
 from .blurred import SEEN, Blurred, Gaussian
 from .gaussian_fit import fit_gaussian, glance
+from .levels import rough_levels
 from .middle import comparable, is_wide, middle_along, middle_of, middles
 from .noise import FLOOR, noise_alone
 from .patches import differences, patch_of
@@ -263,16 +264,18 @@ class _Pair:
         """One gain and one offset, by the pixels that most agree with: a cloud should not decide."""
         x, y = self.shown.ravel(), self.seen.ravel()
         bands = np.tile(self.unit, len(self.shown))
-        keep = np.ones(len(x), bool)
-        for _ in range(5):
-            design = np.stack([x[keep], np.ones(keep.sum())], axis=1) / bands[keep, None]
-            gain, offset = np.linalg.lstsq(design, y[keep] / bands[keep], rcond=None)[0]
-            left = np.abs(y - gain * x - offset) / bands
-            keep = left <= 3.0 * 1.4826 * np.median(left) + 1e-12
+        gain, offset, left = _line(x, y, bands, np.ones(len(x), bool))
+        energy = self.energy(self.seen - gain * self.shown - offset)
+        # What explains most decides; its numbers are those of most pixels, which a cloud may hide at first.
+        rough = rough_levels(self.seen, self.shown)
+        if rough is not None:
+            near = np.abs(y - rough[0] * x - rough[1]) / bands
+            other = _line(x, y, bands, near <= np.median(near))
+            gain, offset, left = min((gain, offset, left), other, key=lambda line: float(np.median(line[2])))
         scaled = abs(np.log(abs(gain))) > np.log(1.05) if gain != 0.0 else True
         words = f"the MSI is {gain:.4g} times the HSI" if scaled else "the MSI is the HSI"
         words += f" plus {offset:.4g}".replace("plus -", "minus ")
-        return _Cause("scale", self.energy(self.seen - gain * self.shown - offset), words)
+        return _Cause("scale", energy, words)
 
     def noise_of(self, gaussian: Gaussian, evidence: BlurEvidence) -> float:
         """What noise alone would leave with another Gaussian."""
@@ -339,6 +342,17 @@ class _Pair:
         about = self.seen - self.seen.mean(axis=0)
         left = self.energy(about - U @ (U.T @ about)) * n / max(n - U.shape[1] - 1, 1)
         return _Cause("response", left, "the response is not that of the MSI")
+
+
+def _line(x, y, bands, keep):
+    """Gain and offset by the pixels that most agree with, beginning with those to keep; what they leave of each."""
+    gain, offset, left = 0.0, 0.0, np.abs(y) / bands
+    for _ in range(5):
+        design = np.stack([x[keep], np.ones(keep.sum())], axis=1) / bands[keep, None]
+        gain, offset = np.linalg.lstsq(design, y[keep] / bands[keep], rcond=None)[0]
+        left = np.abs(y - gain * x - offset) / bands
+        keep = left <= 3.0 * 1.4826 * np.median(left) + 1e-12
+    return gain, offset, left
 
 
 def _without_accident(causes):

@@ -361,10 +361,12 @@ def _look(path, band_axis, variable):
 
 
 def _files_of_folder(path, format):
-    """The files of a product; all that lie in a folder of which that cannot be known."""
+    """The files of a product; all that lie in its folder where that cannot be known; none of what is no product."""
+    if format is None:  # nothing of it will be read, and it may be a whole disk
+        return []
     try:
-        options = {"variable": None} if format is not None and format.has_variables else {}
-        named = [] if format is None else format.open(path, None, **options).header.source.get("files", [])
+        options = {"variable": None} if format.has_variables else {}
+        named = format.open(path, None, **options).header.source.get("files", [])
     except (ValueError, OSError, ImportError):
         named = []
     return [Path(file) for file in named] or [file for file in path.rglob("*") if file.is_file()]

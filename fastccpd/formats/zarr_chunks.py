@@ -36,7 +36,8 @@ class Chunks:
         told = metadata.to_dict()
         grid = told.get("chunk_grid") or {}
         self._folder, self._key, self._shape = folder, metadata.encode_chunk_key, tuple(told["shape"])
-        self._stored = tuple(told.get("chunks") or grid["configuration"]["chunk_shape"])
+        # Those of one number, such as a coordinate system, are (), and no less there for that.
+        self._stored = tuple(told["chunks"] if "chunks" in told else grid["configuration"]["chunk_shape"])
         codecs = [*(told.get("codecs") or ()), *(told.get("filters") or ()), told.get("compressor")]
         codecs = [codec for codec in codecs if codec is not None]
         shards = [codec["configuration"] for codec in codecs if name_of(codec) == "sharding_indexed"]

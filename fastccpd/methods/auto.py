@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from numpy.random import Generator
 
 from ..estimation.decomposition import Choice, MapDecomposer
-from ..estimation.risk_bounds import may_be_chosen, risk_bounds
+from ..estimation.risk_bounds import least_chi2, may_be_chosen, risk_bounds
 from ..estimation.watch import Stopped, Watch
 from ..model.checks import as_choice, set_fields
 from ..model.types import Callback
@@ -57,7 +57,8 @@ class Auto(NNCCPDAuto):
     ) -> Solution:
         prepared = self.prepare(problem, callback=callback, time_limit=time_limit)
         start = rng.bit_generator.state
-        if self.show == "factors" or prepared.fit is None or prepared.subspace is None:
+        noise, subspace = prepared.noise, prepared.subspace
+        if self.show == "factors" or prepared.fit is None or noise is None or subspace is None:
             return super().solve(prepared, rng=rng, callback=callback, time_limit=time_limit)
         if self.show == "maps" or prepared.part:  # parts of one scene must show the same
             return self._maps_solution(prepared, start)
@@ -66,14 +67,17 @@ class Auto(NNCCPDAuto):
         try:
             if not halted:
                 watch = Watch("choice", callback, time_limit)
-                bounds = risk_bounds(prepared.problem, prepared.subspace, self.rank, fit, watch.pulse)
+                bounds = risk_bounds(prepared.problem, subspace, self.rank, fit, watch.pulse)
         except Stopped as stopped:
             halted, prepared = True, replace(prepared, fit=replace(fit, status=stopped.status))
         bound = min(bounds.values(), default=math.nan)
-        possible = not halted and may_be_chosen(prepared.problem, fit, bound)
+        disagreement = least_chi2(prepared.problem, noise, subspace)
+        possible = not halted and may_be_chosen(prepared.problem, fit, bound, disagreement)
         seconds = time.perf_counter() - began
         if not possible:
             reason = "the fit was ended early" if halted else "no decomposition of this rank can have a lower risk"
+            if not halted and bound < fit.risk:
+                reason = "the images disagree by far more than their noise, which no decomposition mends"
             choice = Choice("maps", reason, {"maps": fit.risk, "factors": None}, bound, seconds)
             return self._maps_solution(prepared, start, choice=choice)
         found = self._decomposed(prepared, rng, callback, time_limit, bounds, of_maps=False)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..estimation import estimate_blur, estimate_degradation
+from ..estimation import ResponseEstimate, estimate_blur, estimate_degradation
 from ..estimation.shift import SAME, Shift, better_phase, directions, phase_of, shift_by_images
 from ..imaging.moving import Move
 from ..methods import Method
 from ..model.checks import as_choice, as_operator, check_values
 from ..model.degradation import Degradation
-from ..model.types import Mask, Operator, Path
+from ..model.types import Array, Mask, Operator, Path
 from . import operators
 from .bands import listed as bands_listed
 from .grids import Grids, shift_by_georeference
@@ -157,7 +157,7 @@ def settled(
         As of `completed`.
     """
     made, response, pair = completed(blur, PM, pair, method, align, remarks)
-    if blur is None:
+    if blur is None and align:
         return made, response, pair, None
     placed, shift = aligned(made, response, pair, method, align, remarks, estimated=PM is None)
     if placed is not made:
@@ -185,7 +185,8 @@ def move_to(place: str, blur: operators.Blur, grids: Grids, shape: Sequence[int]
         by = tuple(np.subtract(blur.settings["shift"], grids.offset or (0.0, 0.0)).tolist())
     if max(map(abs, by)) <= SAME:
         return None
-    remarks.note(f"the result is moved to the HSI's place, {directions(-by[0], -by[1])} of the MSI's")
+    taken = "" if grids.offset is not None else ", if each HSI pixel is meant to lie on its block of MSI pixels"
+    remarks.note(f"the result is moved to the HSI's place, {directions(-by[0], -by[1])} of the MSI's{taken}")
     return Move(shape, by)
 
 
@@ -218,40 +219,52 @@ def completed(
         shift=None if align else (pair.grids.offset or (0.0, 0.0)),
         operators=None if blur is None else (blur.P1, blur.P2),
         wavelengths=pair.hsi.wavelengths,
-        boundary="periodic" if method.needs_periodic_blur else "reflect",
+        boundary="periodic" if method.needs_periodic_blur else None,  # as the outermost pixels show it
         hsi_valid=~pair.missing_hsi,
         msi_valid=~pair.missing_msi,
     )
-    strange = _unexplained(found, pair)
-    if strange.any():
-        numbers = bands_listed(strange, pair.msi.wavelengths, pair.msi.names)
-        remarks.warn(
-            f"msi: {int(strange.sum())} of {strange.size} bands are no combination of the HSI's bands and left out: "
-            f"{numbers} of those that are used; --srf or --bands with their response keeps them"
-        )
-        return completed(blur, PM, pair.without_msi_bands(strange), method, align, remarks)
+    made = found.degradation
+    if found.response is not None:
+        strange = unexplained(found.response, (made.P1, made.P2), pair.msi.cube, ~pair.missing_hsi)
+        if strange.any():
+            say_unexplained(strange, pair.msi.wavelengths, pair.msi.names, remarks)
+            return completed(blur, PM, pair.without_msi_bands(strange), method, align, remarks)
     if found.response is not None:
         remarks.note(f"the response is {found.response}")
     if blur is not None:
         return blur, found.degradation.PM, pair
     remarks.note(f"the blur is estimated from the images: {found.blur}")
     settings = {"psf": AUTO, "assumed": False, **found.figures()}
-    made = found.degradation
     return operators.Blur(made.P1, made.P2, f"estimated, {found.blur}", settings), made.PM, pair
 
 
-def _unexplained(found, pair):
-    """The MSI bands most of whose picture no estimated response explains; none where most bands are so."""
-    none = np.zeros(pair.msi.shape[2], bool)
-    if found.response is None:
-        return none
-    P1, P2 = found.degradation.P1, found.degradation.P2
-    seen = (P1 @ pair.msi.cube[:, :, m].astype(np.float64) @ P2.T for m in range(len(none)))
-    spread = np.array([picture[~pair.missing_hsi].var() for picture in seen])
-    noise = found.response.expected**2
-    beyond = found.response.residual**2 - noise
+def unexplained(response: ResponseEstimate, blur: tuple[Any, Any], msi: Array, hsi_valid: Mask) -> Mask:
+    """The MSI bands most of whose picture no estimated response explains; none where most bands are so.
+
+    Parameters
+    ----------
+    response : ResponseEstimate
+    blur : (P1, P2)
+    msi : (rows, columns, MSI bands) array
+    hsi_valid : (rows, columns) bool array
+        Where the HSI has data.
+    """
+    P1, P2 = blur
+    seen = (P1 @ msi[:, :, m].astype(np.float64) @ P2.T for m in range(msi.shape[2]))
+    spread = np.array([picture[hsi_valid].var() for picture in seen])
+    noise = response.expected**2
+    beyond = response.residual**2 - noise
     strange = (beyond > _STRANGE * np.maximum(spread - noise, 0.0)) & (beyond > 3.0 * noise)
-    return strange if 2 * strange.sum() < len(strange) else none
+    return strange if 2 * strange.sum() < len(strange) else np.zeros_like(strange)
+
+
+def say_unexplained(strange: Mask, wavelengths: Array | None, names: tuple[str, ...] | None, remarks: Remarks) -> None:
+    """Say which MSI bands are left out for being `unexplained`."""
+    numbers = bands_listed(strange, wavelengths, names)
+    remarks.warn(
+        f"msi: {int(strange.sum())} of {strange.size} bands are no combination of the HSI's bands and left out: "
+        f"{numbers} of those that are used; --srf or --bands with their response keeps them"
+    )
 
 
 def aligned(

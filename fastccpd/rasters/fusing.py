@@ -25,8 +25,8 @@ from .pair import Pair
 from .placement import Placement
 from .preparation import Preparation, open_pair
 from .remarks import Listener, Remarks, Unheard
-from .targets import check_outputs, check_targets
-from .writing import Output, clipped, map_raster, provenance, result_raster, write_raster
+from .targets import check_outputs, check_targets, hashes_beside
+from .writing import Output, Rounding, map_raster, provenance, result_raster, write_raster
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class FusedFiles:
         What `psf` stands for, in words and as settings.
     shift : fastccpd.estimation.shift.Shift or None
         The shift from where the given blur puts the HSI, which `degradation` carries if it was put into it; None where
-        it is not known, or the blur itself was estimated.
+        it is not known, or was estimated with the blur itself.
     seen : (hsi, msi)
         The result as the two sensors would see it.
     residuals : dict
@@ -250,7 +250,7 @@ def fuse_files(
         msi_mask=msi_mask,
     )
     check_outputs(hsi, msi, psf, srf, {"-o": output, "--uncertainty": uncertainty}, prepared=wanted)
-    check_targets(output, uncertainty, overwrite, chosen, starts, combine)
+    check_targets(output, uncertainty, overwrite, chosen, starts, combine, cog)
     if memory is not None:
         _check_fits(open_pair(hsi, msi, wanted, Remarks(Unheard()), scan=False), chosen, dtype, memory)
     opened = open_pair(hsi, msi, wanted, remarks)
@@ -295,7 +295,9 @@ def fuse_files(
         "shift": shift,
     }
     used = wanted.given() | ({"match_values": str(levels)} if match_values else {}) | {"place": place}
-    tags = provenance(result, pair, degradation, known, used)
+    used |= {"psf": psf, "srf": srf, "bands": bands, "align": align, "starts": starts, "combine": combine}
+    used |= {"fill_nodata": fill_nodata, "keep_filled": keep_filled, "dtype": dtype}
+    tags = provenance(result, pair, degradation, known, used, hashes_beside(psf, srf, wanted))
     written = _write(output, uncertainty, overwrite, result, move, pair, marked, starts, form, tags, remarks)
     return FusedFiles(
         result=result,
@@ -381,11 +383,9 @@ def _write(output, uncertainty, overwrite, result, move, pair, marked, starts, f
     written = {}
     if output is not None:
         cube = _placed(result.sri, move)
-        outside = clipped(cube, marked, form)
-        if outside:
-            remarks.warn(
-                f"{output}: {outside} values are beyond {form.dtype} and cut off; use a smaller --output-scale"
-            )
+        rounding = Rounding(form)
+        rounding.add(cube, marked)
+        rounding.warn(output, remarks)
         write_raster(output, result_raster(cube, pair, marked, form, tags), form, overwrite, remarks)
         written["output"] = str(output)
     if uncertainty is not None and result.uncertainty is None:

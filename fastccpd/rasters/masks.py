@@ -14,9 +14,12 @@ import numpy as np
 from .. import formats
 from ..formats.table import windows as open_windows
 from ..model import types
-from .mapping import part
+from .mapping import extent_name, mapping, part
 from .placement import Place, place
 from .warping import MASKS, warped_window
+
+# How many pixels along each side are asked whether the mask lies there, and how many of the image are read at a time.
+_ASKED, _BLOCK = 101, 1 << 22
 
 _CLASSES = re.compile(r"\d+(,\d+)*")
 
@@ -54,6 +57,24 @@ class Mask:
         found = warped_window(self._flags, of, header.shape[:2], georeference, shape, MASKS)
         return np.zeros(shape, bool) if found is None else found[:, :, 0] != 0
 
+    @property
+    def share(self) -> float:
+        """The part of the image on which the mask lies."""
+        if not self.taken.warped:
+            return 1.0
+        asked = [np.linspace(0.5, size - 0.5, min(size, _ASKED)) for size in self.taken.shape]
+        centres = np.stack([side.ravel() for side in np.meshgrid(*asked, indexing="ij")], axis=1)
+        header = self.windows.header
+        places = mapping(self.taken.grid, cast(formats.Georeference, header.georeference))(centres)
+        return float(((places >= 0.0) & (places <= header.shape[:2])).all(axis=1).mean())
+
+    def is_empty(self) -> bool:
+        """Whether no pixel of the image is masked."""
+        rows, columns = self.taken.shape
+        step = max(1, _BLOCK // columns)
+        blocks = (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+        return not any(self.read(block, slice(0, columns)).any() for block in blocks)
+
     def _flags(self, rows, cols):
         values = self.windows.read(rows, cols)
         flags = values != 0 if self.classes is None else np.isin(values, self.classes)
@@ -84,7 +105,12 @@ def open_mask(spec: types.Path, option: str, image: formats.Header, taken: Place
     if header.shape[2] != 1:
         raise ValueError(f"{option}: {path} has {header.shape[2]} bands; a raster of one band is needed")
     if header.georeference is not None and taken.georeference is not None:
-        return Mask(windows, classes, place(header, taken.georeference, taken.shape))
+        mask = Mask(windows, classes, place(header, taken.georeference, taken.shape))
+        if mask.share == 0.0:
+            grids = (header.georeference, header.shape[:2]), (taken.georeference, taken.shape)
+            extents = [extent_name(*grid) for grid in grids]
+            raise ValueError(f"{option}: {path} covers {extents[0]}, and the image {extents[1]}; they must meet")
+        return mask
     if header.shape[:2] != image.shape[:2] or taken.warped:
         size = "×".join(map(str, header.shape[:2]))
         needed = "×".join(map(str, image.shape[:2]))

@@ -186,7 +186,8 @@ def _on_grid(hsi, msi, base, ratio, bbox, window):
     low, high = _cut(low.astype(int), high.astype(int), window, size, _box(bbox, coarse, coarse))
     rows, columns = shape = int(high[0] - low[0]), int(high[1] - low[1])
     places = place(hsi, part(coarse, *low), shape), place(msi, part(coarse, low[0], low[1], d), (rows * d, columns * d))
-    notes = [*_cropped(hsi, shape), *_rounded(real, d, wide)]
+    blocks = f"{rows}×{columns} blocks of {d}×{d} pixels of the given grid lie on both images"
+    notes = [*(_cropped(hsi, shape) if own else [blocks]), *_rounded(real, d, wide)]
     for name, image, taken in (("hsi", hsi, places[0]), ("msi", msi, places[1])):
         notes += _warped(name, image, taken)
     known = Grids(d, "georeferencing" if ratio is None else "given", (0.0, 0.0), _crs_notes(hsi, msi))

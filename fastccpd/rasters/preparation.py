@@ -70,11 +70,15 @@ class Preparation:
                     f"{option}: got {value}; a finite number{' other than 0' if 'scale' in name else ''} is needed"
                 )
 
+    def rasters_read(self) -> dict[str, types.Path]:
+        """The rasters that it names beside the two images, by the names of its attributes."""
+        masks = {"hsi_mask": self.hsi_mask, "msi_mask": self.msi_mask}
+        named: dict[str, types.Path] = {name: split(mask)[0] for name, mask in masks.items() if mask is not None}
+        return named if str(self.grid) in ("hsi", "msi") else named | {"grid": self.grid}
+
     def files_read(self) -> list[Any]:
         """The files that it names, beside the two images."""
-        named = [split(mask)[0] for mask in (self.hsi_mask, self.msi_mask) if mask is not None]
-        named += [] if str(self.grid) in ("hsi", "msi") else [self.grid]
-        return [file for path in named for file in formats.files_read(path)]
+        return [file for path in self.rasters_read().values() for file in formats.files_read(path)]
 
     def given(self) -> dict[str, Any]:
         """What differs from the default, for a record of how something was made."""
@@ -185,6 +189,8 @@ def open_pair(
     images = {name: _image(name, file, getattr(where, name), wanted, remarks) for name, file in files.items()}
     if not scan:
         return OpenPair(images["hsi"], images["msi"], where)
+    for name, image in images.items():
+        _look_at_mask(name, image.mask, remarks)
     images["hsi"] = images["hsi"].with_bands(_good("hsi", images["hsi"], wanted.keep_bands, remarks))
     images["msi"] = images["msi"].with_bands(_good("msi", images["msi"], None, remarks))
     images["msi"] = images["msi"].with_bands(_covered(images["msi"], images["hsi"], remarks))
@@ -209,6 +215,16 @@ def _image(name, file, taken, wanted, remarks):
     mask = getattr(wanted, f"{name}_mask")
     mask = None if mask is None else open_mask(mask, f"--{name}-mask", header, taken)
     return Image(file, taken, **scaling, mask=mask)
+
+
+def _look_at_mask(name, mask, remarks):
+    """Say what a mask may have been meant to do, and does not."""
+    if mask is None:
+        return
+    if mask.share < 1.0:
+        remarks.warn(f"--{name}-mask: lies on {mask.share:.0%} of the {name.upper()}; the rest is not masked")
+    if mask.is_empty():
+        remarks.note(f"--{name}-mask: masks no pixel of the {name.upper()}")
 
 
 def _scaling_name(scale, offset):

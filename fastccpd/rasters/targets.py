@@ -1,8 +1,11 @@
 """Which files a fusion reads and writes, and whether it may: asked before any work."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path as FilePath
 
 from .. import formats, methods
+from ..formats.inspection import as_path
 from ..model.files import check_apart
 from ..model.types import Matrix, Path
 from . import operators
@@ -49,12 +52,41 @@ def files_read(
     return read if prepared is None else [*read, *prepared.files_read()]
 
 
+def hashes_beside(
+    psf: Path | tuple[Matrix, Matrix] | None, srf: Path | Matrix | None, prepared: Preparation
+) -> dict[str, dict[str, str]]:
+    """The path and the SHA-256 of each file that is read beside the two images, by the option that names it.
+
+    Parameters
+    ----------
+    psf, srf, prepared
+        As of `check_outputs`.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, path in prepared.rasters_read().items():
+        found[name] = {"path": os.fsdecode(path)} | formats.hashes_of(formats.header(path))
+    named = {"psf": operators.files_read(psf, None), "srf": operators.files_read(None, srf)}
+    for name, files in named.items():
+        for file in filter(FilePath.is_file, files):  # "gaussian,sigma=1.5" is no file
+            found[name] = {"path": str(file), "sha256": formats.sha256(file)}
+    return found
+
+
 def check_targets(
-    output: Path | None, uncertainty: Path | None, overwrite: bool, method: methods.Method, starts: int, combine: str
+    output: Path | None,
+    uncertainty: Path | None,
+    overwrite: bool,
+    method: methods.Method,
+    starts: int,
+    combine: str,
+    cog: bool = False,
 ) -> None:
     """Refuse, before anything is read, what cannot or must not be written."""
     if output is not None:
         formats.check_target(output, overwrite)
+        suffixes = formats.FORMATS["geotiff"]
+        if cog and as_path(output).suffix.lower() not in suffixes:
+            raise ValueError(f"--cog: got the output {output}; a GeoTIFF, {' or '.join(suffixes)}, is needed")
     if uncertainty is None:
         return
     by_starts = method.has_starts and starts > 1 and combine == "mean"

@@ -23,7 +23,7 @@ from ..tiles.pieces import restricted
 from ..tiles.plan import span_of
 from ..tiles.sources import Cut, take
 from . import operators
-from .estimating import AUTO, aligned
+from .estimating import AUTO, aligned, say_unexplained, unexplained
 from .gaps import filled
 from .pair import Pair
 from .preparation import OpenPair
@@ -65,8 +65,8 @@ def _fine(where, pair):
 
 def settled_by_window(
     blur: operators.Blur | None, PM: Operator | None, pair: OpenPair, method: Method, align: bool, remarks: Remarks
-) -> tuple[operators.Blur, Operator, Shift | None]:
-    """Blur and response as they are used, and the shift that was measured, like `settled` for a whole pair.
+) -> tuple[operators.Blur, Operator, OpenPair, Shift | None]:
+    """Blur and response as they are used, for which bands, and the shift, like `settled` for a whole pair.
 
     Parameters
     ----------
@@ -75,15 +75,15 @@ def settled_by_window(
     align : bool
         False: a blur that is given stays where it is, and a shift is a warning.
     """
-    made, response = _completed(blur, PM, pair, method, align, remarks)
-    if blur is None:
-        return made, response, None
+    made, response, pair = _completed(blur, PM, pair, method, align, remarks)
+    if blur is None and align:
+        return made, response, pair, None
     where = window_of(pair)
     seen = _window(pair, *(_whole(part, pair.placement.grids.ratio) for part in where))
     here = replace(made, **{name: _cut(getattr(made, name), part) for name, part in zip(("P1", "P2"), where)})
     placed, shift = aligned(here, response, seen.as_pair(pair), method, align, remarks, estimated=PM is None)
     if placed is here or shift is None:
-        return made, response, shift
+        return made, response, pair, shift
     made = operators.moved(made, (shift.rows, shift.columns), method.needs_periodic_blur)
     return *_completed(made, PM, pair, method, align, remarks), shift
 
@@ -97,25 +97,23 @@ def _cut(P, part):
 
 def _completed(
     blur: operators.Blur | None, PM: Operator | None, pair: OpenPair, method: Method, align: bool, remarks: Remarks
-) -> tuple[operators.Blur, Operator]:
+) -> tuple[operators.Blur, Operator, OpenPair]:
     """Blur and response with what is None estimated, as `completed` does for a pair that is whole in memory."""
     if blur is not None and PM is not None:
-        return blur, PM
+        return blur, PM, pair
     where = window_of(pair)
     wavelengths = pair.hsi.header.wavelengths
     wavelengths = None if wavelengths is None else np.asarray(wavelengths)[pair.hsi.bands]
     if blur is not None:
         seen = _window(pair, span_of(blur.P1, *_ends(where[0])), span_of(blur.P2, *_ends(where[1])))
-        response = estimate_response(
-            *seen.images,
-            restricted(blur.P1, seen.rows),
-            restricted(blur.P2, seen.cols),
-            wavelengths=wavelengths,
-            hsi_valid=seen.hsi_valid,
-            msi_valid=seen.msi_valid,
-        )
+        here = restricted(blur.P1, seen.rows), restricted(blur.P2, seen.cols)
+        masks: dict[str, Any] = {"hsi_valid": seen.hsi_valid, "msi_valid": seen.msi_valid}
+        response = estimate_response(*seen.images, *here, wavelengths=wavelengths, **masks)
+        fewer = _without_unexplained(response, here, seen, pair, remarks)
+        if fewer is not pair:
+            return _completed(blur, PM, fewer, method, align, remarks)
         remarks.note(f"the response is {response}, by {_name(where)}")
-        return blur, response.PM
+        return blur, response.PM, pair
     seen = _window(pair, *(_whole(part, pair.placement.grids.ratio) for part in where))
     boundary = "periodic" if method.needs_periodic_blur else "reflect"
     found = estimate_degradation(
@@ -129,11 +127,29 @@ def _completed(
         msi_valid=seen.msi_valid,
     )
     if found.response is not None:
+        fewer = _without_unexplained(found.response, (found.degradation.P1, found.degradation.P2), seen, pair, remarks)
+        if fewer is not pair:
+            return _completed(blur, PM, fewer, method, align, remarks)
         remarks.note(f"the response is {found.response}, by {_name(where)}")
     remarks.note(f"the blur is estimated from the images: {found.blur}, by {_name(where)}")
     settings = {"psf": AUTO, "assumed": False, **found.figures()}
     P1, P2 = found.blur.operators(pair.msi.shape[:2], pair.hsi.shape[:2], boundary)
-    return operators.Blur(P1, P2, f"estimated, {found.blur}", settings), found.degradation.PM
+    return operators.Blur(P1, P2, f"estimated, {found.blur}", settings), found.degradation.PM, pair
+
+
+def _without_unexplained(response, blur, seen, pair, remarks):
+    """The pair without MSI bands that no response explains; itself where there are none."""
+    strange = unexplained(response, blur, seen.images[1], seen.hsi_valid)
+    if not strange.any():
+        return pair
+    used = np.flatnonzero(pair.msi.bands)
+    header = pair.msi.header
+    wavelengths = None if header.wavelengths is None else np.asarray(header.wavelengths)[used]
+    names = None if header.names is None else tuple(header.names[band] for band in used)
+    say_unexplained(strange, wavelengths, names, remarks)
+    bands = pair.msi.bands.copy()
+    bands[used[strange]] = False
+    return replace(pair, msi=pair.msi.with_bands(bands))
 
 
 @dataclass(frozen=True, eq=False)

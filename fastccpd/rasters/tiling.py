@@ -27,9 +27,9 @@ from .gaps import fine_mask
 from .pair import Pair
 from .preparation import OpenPair, Preparation, open_pair
 from .remarks import Listener, Remarks
-from .targets import check_outputs, check_targets
+from .targets import check_outputs, check_targets, hashes_beside
 from .tile_estimates import Adjusted, levels_by_window, settled_by_window
-from .writing import Output, clipped, map_raster, provenance, result_raster, warn_of_loss, write_raster
+from .writing import Output, Rounding, map_raster, provenance, result_raster, warn_of_loss, write_raster
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +152,9 @@ def fuse_files_in_tiles(
     chosen = method if isinstance(method, methods.Method) else methods.make(method, named)
     folder = folder_of(output)
     overwrite = overwrite or (resume and all(_is_of_run(folder, path) for path in (output, uncertainty) if path))
-    images_written, beside = {"-o": output, "--uncertainty": uncertainty}, {"the tiles": folder}
-    check_outputs(hsi, msi, psf, srf, images_written, beside, wanted)
-    check_targets(output, uncertainty, overwrite, chosen, 1, "best")
+    images_written, kept = {"-o": output, "--uncertainty": uncertainty}, {"the tiles": folder}
+    check_outputs(hsi, msi, psf, srf, images_written, kept, wanted)
+    check_targets(output, uncertainty, overwrite, chosen, 1, "best", form.cog)
     formats.check_streamed(output)
     limit, tile = memory_limit(memory), None if tile is None else as_tile(tile)
     pair = replace(open_pair(hsi, msi, wanted, remarks), memory=limit)
@@ -167,7 +167,8 @@ def fuse_files_in_tiles(
     PM = None if PM is None else PM[pair.msi.bands]
     if not (fill_nodata or chosen.takes_gaps):
         _refuse_gaps(pair, chosen)
-    blur, PM, shift = settled_by_window(blur, PM, pair, chosen, align, remarks)
+    blur, PM, pair, shift = settled_by_window(blur, PM, pair, chosen, align, remarks)
+    facade = _facade(pair)
     degradation = operators.degradation(blur, PM)
     degradation.check(pair.hsi.shape, pair.msi.shape)
     move = move_to(place, blur, pair.placement.grids, pair.msi.shape, remarks)
@@ -179,8 +180,11 @@ def fuse_files_in_tiles(
     kept = {"folder": folder, "resume": resume, "uncertainty": uncertainty is not None}
     with fuse_tiles(*images, degradation, method=method, dtype=dtype, **how, **kept, **options) as fused:
         used = wanted.given() | ({"match_values": str(levels)} if match_values else {}) | {"place": place}
+        used |= {"psf": psf, "srf": srf, "bands": bands, "align": align}
+        used |= {"fill_nodata": fill_nodata, "keep_filled": keep_filled, "dtype": dtype}
         sources = _sources(pair)
-        tags = _tags(fused, chosen, options.get("rng", 0), sources, facade, degradation, (blur, shift), used)
+        beside = hashes_beside(psf, srf, wanted)
+        tags = _tags(fused, chosen, options.get("rng", 0), sources, facade, degradation, (blur, shift), used, beside)
         errors = uncertainty is not None
         small = preview_of(fused, *images, degradation, uncertainty=errors) if preview else None
         written = {"output": str(output)}
@@ -191,9 +195,7 @@ def fuse_files_in_tiles(
         with formats.stream(output, head, folder, overwrite=overwrite, cog=form.cog) as out:
             sink = _Marking(out, pair, facade, form, keep_filled, move)
             fused.write(sink, writing, render=None if move is None else partial(move.image, fused.render))
-        if sink.outside:
-            cut = f"{sink.outside} values are beyond {form.dtype} and cut off"
-            remarks.warn(f"{output}: {cut}; use a smaller --output-scale")
+        sink.rounding.warn(output, remarks)
         if uncertainty is not None:
             # One band: a scene's worth of it fits.
             everything = slice(0, fused.shape[0]), slice(0, fused.shape[1])
@@ -212,7 +214,7 @@ class _Marking:
     def __init__(self, out, pair, facade, form, keep_filled, move):
         self.chunks, self._out, self._move = out.chunks, out, move
         self._pair, self._facade, self._form, self._keep = pair, facade, form, keep_filled
-        self.nodata = self.outside = 0
+        self.nodata, self.rounding = 0, Rounding(form)
 
     def write(self, rows, cols, block):
         marked = np.isnan(block).any(axis=2)
@@ -221,7 +223,7 @@ class _Marking:
             marked |= missing(rows, cols) if self._move is None else self._move.mask(missing, rows, cols)
         block = np.where(np.isnan(block), 0, block) if marked.any() else block
         self.nodata += int(marked.sum())
-        self.outside += clipped(block, marked, self._form)
+        self.rounding.add(block, marked)
         self._out.write(rows, cols, result_raster(block, self._facade, marked, self._form).cube)
 
 
@@ -307,7 +309,7 @@ def _sources(pair):
     }
 
 
-def _tags(fused, method, seed, sources, facade, degradation, placed, used):
+def _tags(fused, method, seed, sources, facade, degradation, placed, used, beside):
     """How the result was made, the plan too."""
     blur, shift = placed
     result = _Made(method.name, method.options(), seed)
@@ -315,5 +317,5 @@ def _tags(fused, method, seed, sources, facade, degradation, placed, used):
     described = cast(Pair, SimpleNamespace(**(vars(facade) | images)))  # but for the pixels
     known = {"blur": blur.settings, "blur_sigma": blur.sigma, "moved": blur.moved, "shift": shift}
     known |= {"offset": facade.grids.offset}
-    tags = provenance(result, described, degradation, known, used)
+    tags = provenance(result, described, degradation, known, used, beside)
     return tags | {"FASTCCPD_PLAN": json.dumps(fused.plan.as_json())}

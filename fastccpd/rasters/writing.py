@@ -5,6 +5,8 @@ Integers are round(value × scale), and the file says so: what reads it multipli
 """
 
 import json
+import math
+import os
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,6 +23,9 @@ from .remarks import Listener, Remarks
 
 #: The dtypes of an output.
 DTYPES = ("float32", "float64", "int16", "uint16", "int32")
+
+# The part of an image that rounding may lose without a word: what noise at 40 dB is.
+_MOST_ROUNDED = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +130,12 @@ class Made(Protocol):
 
 
 def provenance(
-    result: Made, pair: Pair, degradation: Degradation, operators: dict[str, Any], options: dict[str, Any]
+    result: Made,
+    pair: Pair,
+    degradation: Degradation,
+    operators: dict[str, Any],
+    options: dict[str, Any],
+    beside: dict[str, dict[str, str]],
 ) -> dict[str, str]:
     """How a result was made, as tags of a file: versions, options, the inputs' hashes, the operators.
 
@@ -140,12 +150,12 @@ def provenance(
     operators : dict
         What is known of the blur, the shift and the response.
     options : dict
-        How the pair was made ready.
+        How the pair was made ready; arrays among them are said to be given.
+    beside : dict of name to {"path", "sha256"}
+        The files that were read beside the two images.
     """
-    inputs = {
-        name: {key: image.source[key] for key in ("path", "sha256")} | {"path": _name(image.source["path"])}
-        for name, image in (("hsi", pair.hsi), ("msi", pair.msi))
-    }
+    read = {"hsi": pair.hsi.source, "msi": pair.msi.source} | beside
+    inputs = {name: {"path": _name(file["path"]), "sha256": file["sha256"]} for name, file in read.items()}
     PM = degradation.PM.tocoo()
     rows: list[dict[str, float]] = [{} for _ in range(PM.shape[0])]
     numbers = np.flatnonzero(pair.good_hsi) + 1
@@ -153,23 +163,54 @@ def provenance(
         rows[row][str(numbers[column])] = float(f"{weight:.6g}")
     made = {
         "VERSIONS": versions_in_use(),
-        "OPTIONS": {"method": result.method, "seed": result.seed} | result.options | options,
+        "OPTIONS": {"method": result.method, "seed": result.seed} | result.options | _told(options),
         "INPUTS": inputs,
         "OPERATORS": {"ratio": pair.grids.ratio} | operators | {"response": rows},
     }
     return {f"FASTCCPD_{name}": json.dumps(value, default=str, sort_keys=True) for name, value in made.items()}
 
 
-def clipped(cube: types.Array, marked: types.Mask, form: Output) -> int:
-    """How many values a dtype of integers cannot hold."""
-    if form.dtype.startswith("float"):
-        return 0
-    least, largest = _range(np.dtype(form.dtype))
-    count = 0
-    for i in range(len(cube)):
-        row = cube[i][~marked[i]] * form.scale
-        count += int(np.count_nonzero((row < least - 0.5) | (row > largest + 0.5)))
-    return count
+class Rounding:
+    """What a dtype of integers does to an image, which may come in parts.
+
+    Parameters
+    ----------
+    form : Output
+    """
+
+    def __init__(self, form: Output):
+        self._form, self._outside, self._squares, self._count = form, 0, 0.0, 0
+
+    def add(self, cube: types.Array, marked: types.Mask) -> None:
+        """Count a part of the image; marked pixels do not count."""
+        if self._form.dtype.startswith("float"):
+            return
+        least, largest = _range(np.dtype(self._form.dtype))
+        for i in range(len(cube)):
+            row = cube[i][~marked[i]] * self._form.scale
+            self._outside += int(np.count_nonzero((row < least - 0.5) | (row > largest + 0.5)))
+            self._squares += float(np.einsum("pk,pk->", row, row, dtype=np.float64))
+            self._count += row.size
+
+    def warn(self, output: types.Path, listener: Listener) -> None:
+        """Say what is cut off, and where rounding loses more than a sensor's noise would."""
+        if self._outside:
+            cut = f"{self._outside} values are beyond {self._form.dtype} and cut off"
+            listener.warn(f"{output}: {cut}; use a smaller --output-scale")
+        # Rounding has a variance of a twelfth.
+        lost = math.sqrt(self._count / 12.0 / self._squares) if self._squares > 0.0 else 0.0
+        if lost > _MOST_ROUNDED:
+            listener.warn(
+                f"{output}: rounding to {self._form.dtype} loses {lost:.0%} of the image, root mean square; use a "
+                "larger --output-scale"
+            )
+
+
+def _told(options):
+    """Options for JSON: names of files as text, and no arrays."""
+    plain = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in options.items()}
+    known = bool, int, float, str, type(None)
+    return {name: value if isinstance(value, known) else "given" for name, value in plain.items()}
 
 
 def _name(path):

@@ -667,7 +667,7 @@ class TestRefusals:
             (["--method", "hysure", "--tol", "1e-3"], "--tol: hysure has no tolerance to stop at"),
             (["--option", "speed=3"], "speed: 'auto' cannot use this option"),
             (["--starts", "0"], "starts: got 0"),
-            (["--seed", "-1"], "rng: got -1"),
+            (["--seed", "-1"], "--seed: got -1; a whole number of at least 0 is needed"),
             (["--threads", "0"], "threads: got 0"),
             (["--time-limit", "nan"], "time_limit: got nan"),
             (["--ratio", "0"], "ratio: got 0"),

@@ -176,6 +176,22 @@ def test_the_blur_is_moved_by_the_shift_as_in_the_whole(tmp_path, capsys):
     assert found["left"][1]["alignment"]["blur_moved"] is None
 
 
+@pytest.mark.parametrize("psf", ["auto", "gaussian,sigma=1.7,phase=1.5"])
+def test_msi_bands_that_no_response_explains_are_left_out_of_tiles_too(psf, tmp_path, capsys):
+    _, hsi, msi, _ = small_pair((160, 128, 36), kind="reflect")
+    rows, columns = np.indices(msi.shape[:2])
+    strange = (1.0 + np.sin(0.05 * rows + 0.0004 * columns**2)).astype(msi.dtype) * msi.mean()
+    paths = [str(tmp_path / name) for name in ("hsi.npy", "msi.npy")]
+    for path, cube in zip(paths, (hsi, np.dstack([msi[:, :, :3], strange, msi[:, :, 3:]]))):
+        np.save(path, cube)
+    out = str(tmp_path / "out.tif")
+    command = ["fuse", *paths, "-o", out, "--method", "tv-maps", "--max-iter", "20", "--tile", "64", "--workers", "0"]
+    assert main([*command, "--psf", psf, "--srf", "auto"]) in (0, 4)
+    assert "1 of 7 bands are no combination of the HSI's bands and left out: 4 of" in capsys.readouterr().err
+    operators = json.loads(rasters.read(out).tags["FASTCCPD_OPERATORS"])
+    assert len(operators["response"]) == 6
+
+
 def relative(first, second):
     """How far two files are from each other, and that both lack the same pixels."""
     first, second = rasters.read(first), rasters.read(second)

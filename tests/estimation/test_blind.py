@@ -67,7 +67,7 @@ def test_more_noise_means_larger_errors_and_no_bias():
 def test_small_errors_are_told_with_a_digit_that_is_not_zero():
     found = replace(estimate_blur(*pair(), RATIO), sigma_errors=(0.0021, 0.021), shift_errors=(0.0, 0.0049))
     assert " ± 0.002 by " in str(found)
-    assert re.search(r"± 0\.02 MSI .* ± 0\.00 down and .* ± 0\.005 right", str(found))
+    assert re.search(r"± 0\.02 MSI .* \(given\) down and .* ± 0\.005 right", str(found))
 
 
 def test_noise_of_wide_images_is_told_by_their_middle_if_that_has_data(monkeypatch):
@@ -244,6 +244,16 @@ def test_what_is_wrong_is_called_by_its_name(cause, spoil):
     assert verdict.disagrees
     assert verdict.cause == cause
     assert verdict.advice
+
+
+def test_a_scale_beside_a_cloud_is_told_by_the_pixels_without_one():
+    hsi, msi = pair()
+    for gain, offset in ((1e4, 1000.0), (1e4, 0.0)):
+        verdict = verdict_of(Problem(hsi, gain * clouded(msi) + offset, operators()))
+        assert verdict.cause == "scale"
+        found = [float(number) for number in re.findall(r"[-+.e\d]*\d", verdict.details)]
+        assert found[0] == pytest.approx(gain, rel=0.01)
+        assert found[1] == pytest.approx(offset, abs=0.01 * gain)
 
 
 @pytest.mark.parametrize(("beyond", "words"), [(0.0123, "1.2 % of"), (1.26, "1.3 times"), (10034.0, "10034 times")])

@@ -269,6 +269,16 @@ def test_xml_with_a_document_type_is_refused(tmp_path):
         parse(b"<a>", "m.xml")
 
 
+def test_a_folder_that_is_no_product_is_refused_without_a_walk_through_it(tmp_path, monkeypatch):
+    """It may be a whole disk."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.txt").write_text("no image")
+    monkeypatch.setattr("pathlib.Path.rglob", lambda *_: pytest.fail("all files were looked at"))
+    assert formats.files_read(tmp_path) == [tmp_path]
+    with pytest.raises(OSError, match="is a folder; a file is needed"):
+        rasters.read(tmp_path)
+
+
 # --- NetCDF and Zarr of other programs
 
 
@@ -288,6 +298,21 @@ def test_dimensions_are_known_by_their_names(order, tmp_path):
         np.testing.assert_allclose(found.georeference.transform, (2.0, 0.0, 499.0, 0.0, 2.0, 499.0))
         assert (found.wavelengths is not None) == ("wavelength" in order)
         check_windows(path, found)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_store_with_a_coordinate_system_is_read_as_xarray_writes_it(version, tmp_path):
+    """Its coordinate system is an array of one number, which has no chunks."""
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("rioxarray")
+    cube = np.random.default_rng(0).random((5, 7, 3)).astype(np.float32)
+    places = {"y": 100.0 - 10.0 * np.arange(5), "x": 10.0 * np.arange(7), "wavelength": ("band", [500.0, 600.0, 700.0])}
+    array = xarray.DataArray(cube, dims=("y", "x", "band"), coords=places, name="r").rio.write_crs(32633)
+    array.to_dataset().to_zarr(tmp_path / "a.zarr", zarr_format=version, consolidated=False)
+    found = rasters.read(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(found.cube, cube)
+    assert "UTM zone 33N" in found.georeference.crs
+    np.testing.assert_array_equal(found.wavelengths, [500.0, 600.0, 700.0])
 
 
 def test_axes_without_telling_names_need_a_band_axis(tmp_path):

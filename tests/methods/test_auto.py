@@ -12,8 +12,10 @@ from scipy.ndimage import gaussian_filter1d
 from fastccpd import Factors, Problem, Status, fuse
 from fastccpd.estimation import decomposition, noise_of, subspace_of, watch
 from fastccpd.estimation.decomposition import misfits, risk_bound
+from fastccpd.estimation.risk_bounds import UNEXPLAINED, least_chi2
 from fastccpd.imaging import add_noise, degrade, preset, scenes
 from fastccpd.methods import _staged
+from fastccpd.methods import nn_ccpd_auto as auto
 from fastccpd.model.result import Trace
 
 # Beyond this only the noise and rounding differ.
@@ -223,6 +225,30 @@ def test_no_decomposition_is_tried_of_a_scene_that_the_maps_show_to_have_no_low_
     choice = fuse(*images, degradation, **valid).stages["choice"]
     assert choice.shown == "maps"
     assert choice.bound >= choice.risks["maps"]
+
+
+@pytest.mark.parametrize("fault", ["scale", "offset", "cloud"])
+def test_no_decomposition_is_tried_of_images_that_disagree_whatever_lies_between_them(fault, monkeypatch):
+    """Maps of such a pair leave hundreds of times its noise; so does every image, and looking for one takes long."""
+    scene = scenes.synthetic((64, 60, 40), rng=0).cube
+    degradation = preset("stereo", scene.shape)
+    hsi, msi = (add_noise(image, 35.0, rng=n) for n, image in enumerate(degrade(scene, degradation)))
+    if fault == "cloud":
+        msi[16:44, 8:40] = 3.0 * msi.max()
+    else:
+        msi = 1e4 * msi if fault == "scale" else msi + msi.mean()
+    problem = Problem(hsi, msi, degradation)
+    noise = noise_of(problem)
+    subspace = subspace_of(problem, noise)
+    bound, trial = least_chi2(problem, noise, subspace), fuse(hsi, msi, degradation, method="gsa").sri
+    pairs = zip((hsi, msi), degrade(trial, degradation), (subspace.hsi, subspace.msi), strict=True)
+    assert bound < sum(np.square((image - seen) / sigma).sum() for image, seen, sigma in pairs)
+    assert bound > UNEXPLAINED * sum(problem.sizes)
+    monkeypatch.setattr(auto, "decompose_scene", lambda *args, **options: pytest.fail("a decomposition was begun"))
+    result = fuse(hsi, msi, degradation)
+    assert result.shown == "maps"
+    assert result.verdict.disagrees
+    assert "disagree" in result.stages["choice"].reason
 
 
 @pytest.mark.parametrize("gaps", [False, True])

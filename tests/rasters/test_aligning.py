@@ -9,6 +9,7 @@ from fastccpd.imaging import add_noise, degrade, gaussian, landsat, metrics, pre
 from fastccpd.imaging.moving import Move
 from fastccpd.imaging.psf import interpolation
 from fastccpd.rasters import fuse_files
+from fastccpd.rasters.tiling import fuse_files_in_tiles
 
 SHAPE, RATIO, COARSE = (92, 76, 36), 4, (23, 19)
 FAST = {"method": "gsa"}
@@ -77,11 +78,31 @@ def test_images_too_small_for_it_get_a_sentence(tmp_path):
     assert any("too small to measure a shift" in note for note in fused.notes)
 
 
-def test_without_alignment_nothing_but_the_width_is_estimated(tmp_path):
+@pytest.mark.parametrize("srf", [None, "landsat"])
+@pytest.mark.parametrize("tiled", [False, True])
+def test_without_alignment_the_blur_stays_and_the_shift_is_said(srf, tiled, tmp_path):
     hsi, msi, _ = files(tmp_path, (0.6, -0.8))
-    fused = fuse_files(hsi, msi, align=False, messages=Silent(), **FAST)
+    known = {"psf": "auto", "srf": srf, "align": False, "messages": Silent()}
+    if tiled:
+        fused = fuse_files_in_tiles(hsi, msi, tmp_path / "o.tif", tile=64, workers=0, method="tv-maps", **known)
+    else:
+        fused = fuse_files(hsi, msi, **known, **FAST)
     assert fused.blur.settings["shift"] == [0.0, 0.0]
+    assert "its centre +0.00 (given) down and +0.00 (given) right" in str(fused.blur)
     assert preset("stereo", SHAPE).P1.shape == fused.degradation.P1.shape
+    np.testing.assert_allclose((fused.shift.rows, fused.shift.columns), (0.6, -0.8), atol=5.0 * max(fused.shift.errors))
+    assert 0.0 < max(fused.shift.errors) < 0.1
+    assert any("the HSI lies an estimated 0." in warning for warning in fused.warnings)
+
+
+@pytest.mark.parametrize("boundary", ["reflect", "periodic"])
+def test_what_lies_outside_the_picture_is_estimated_with_the_blur(boundary, tmp_path):
+    hsi, msi, truth = files(tmp_path, (0.0, 0.0))
+    blur = gaussian(SHAPE[:2], RATIO, sigma=1.7, phase=1.5, boundary=boundary, coarse=COARSE)
+    image = add_noise(degrade(truth, Degradation(*blur, landsat(SHAPE[2])))[0], 35.0, 0)
+    rasters.write(hsi, rasters.Raster(image, georeference=grid(40.0)), overwrite=True)
+    fused = fuse_files(hsi, msi, messages=Silent(), method="tv-maps", max_iter=5)
+    assert fused.blur.settings["boundary"] == boundary
 
 
 class Silent:

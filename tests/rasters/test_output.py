@@ -12,6 +12,8 @@ from fastccpd import rasters
 from fastccpd.cli import main
 from fastccpd.imaging import response_from_groups
 from fastccpd.rasters import Raster, fuse_files
+from fastccpd.rasters.tiling import fuse_files_in_tiles
+from fastccpd.rasters.writing import Output
 
 QUICK = {"method": "nn-ccpd-nls", "rank": 3, "max_iter": 3}
 BANDS, GROUPS = 9, [range(0, 3), range(3, 6), range(6, 9)]
@@ -88,6 +90,72 @@ def test_every_format_says_how_it_was_made(suffix, tmp_path):
     assert set(tags["FASTCCPD_VERSIONS"]) >= {"fastccpd", "numpy"}
 
 
+@pytest.mark.parametrize("tiled", [False, True])
+def test_options_and_every_file_that_was_read_stand_in_the_tags(tiled, tmp_path):
+    hsi, msi, PM = files(tmp_path)
+    np.savez(tmp_path / "pm.npz", PM=PM.toarray())
+    mask = np.zeros((9, 8, 1), np.uint8)
+    mask[4, 4] = 3
+    rasters.write(tmp_path / "mask.tif", Raster(mask, georeference=grid(30.0)))
+    rasters.write(tmp_path / "grid.tif", Raster(np.zeros((27, 24, 1), np.uint8), georeference=grid(10.0)))
+    asked = {"psf": "gaussian,sigma=1.3", "srf": tmp_path / "pm.npz", "align": False, "messages": Heard()}
+    prepared = {"hsi_mask": f"{tmp_path}/mask.tif::3", "grid": tmp_path / "grid.tif"}
+    if tiled:
+        wanted = rasters.Preparation(**prepared)
+        quick = {"method": "tv-maps", "max_iter": 3, "tile": 24, "workers": 0}
+        fuse_files_in_tiles(hsi, msi, tmp_path / "f.tif", wanted=wanted, **asked, **quick)
+    else:
+        fuse_files(hsi, msi, tmp_path / "f.tif", **prepared, **asked, **QUICK)
+    tags = {name: json.loads(text) for name, text in rasters.read(tmp_path / "f.tif").tags.items()}
+    beside = {"hsi_mask": "mask.tif", "grid": "grid.tif", "srf": "pm.npz"}
+    read = {"hsi": hsi, "msi": msi} | {name: tmp_path / file for name, file in beside.items()}
+    assert tags["FASTCCPD_INPUTS"] == {
+        name: {"path": path.name, "sha256": rasters.sha256(path)} for name, path in read.items()
+    }
+    options = tags["FASTCCPD_OPTIONS"]
+    assert (options["psf"], options["srf"], options["align"]) == ("gaussian,sigma=1.3", str(asked["srf"]), False)
+    assert options["hsi_mask"].endswith("mask.tif::3")
+
+
+def test_matrices_are_given_in_the_tags(tmp_path):
+    hsi, msi, PM = files(tmp_path)
+    fuse_files(hsi, msi, tmp_path / "f.tif", srf=PM, **QUICK)
+    assert json.loads(rasters.read(tmp_path / "f.tif").tags["FASTCCPD_OPTIONS"])["srf"] == "given"
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_what_rounding_to_integers_loses_is_said(tiled, tmp_path):
+    """Reflectances without a scale would all be 0 or 1."""
+    hsi, msi, PM = files(tmp_path)
+    listener = Heard()
+    for scale, losses in ((1.0, 1), (1000.0, 0)):
+        if tiled:
+            form = Output(dtype="int16", scale=scale)
+            quick = {"method": "tv-maps", "max_iter": 3, "tile": 24, "workers": 0}
+            out = {"form": form, "messages": listener, "overwrite": True}
+            fuse_files_in_tiles(hsi, msi, tmp_path / "f.tif", srf=PM, **out, **quick)
+        else:
+            out = {"output_dtype": "int16", "output_scale": scale, "messages": listener, "overwrite": True}
+            fuse_files(hsi, msi, tmp_path / "f.tif", srf=PM, **out, **QUICK)
+        found = [text for text in listener.warnings if "rounding to int16 loses" in text]
+        assert len(found) == losses
+        assert all("% of the image, root mean square; use a larger --output-scale" in text for text in found)
+        listener.warnings.clear()
+
+
+class Heard:
+    """Keeps warnings."""
+
+    def __init__(self):
+        self.warnings = []
+
+    def note(self, text):
+        pass
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+
 def test_units_that_differ_are_said_and_mended_on_request(tmp_path):
     hsi, msi, PM = files(tmp_path)
     counts = rasters.read(msi)
@@ -126,13 +194,13 @@ def test_the_command_line_has_all_of_it(tmp_path, capsys):
         ("--hsi-scale", "0", "--hsi-scale: got 0.0; a finite number other than 0 is needed"),
         ("--output-scale", "-1", "output_scale: got -1.0; a finite number above 0 is needed"),
         ("--grid", "nothing.tif", "nothing.tif: cannot be read"),
+        ("--output", "f.npz", "--cog: got the output f.npz; a GeoTIFF, .tif or .tiff, is needed"),
     ],
 )
 def test_options_that_cannot_be_are_one_line(option, value, sentence, tmp_path, capsys):
     hsi, msi, _ = files(tmp_path)
-    assert (
-        main(["fuse", str(hsi), str(msi), "-o", str(tmp_path / "f.tif"), "--srf", "landsat", f"{option}={value}"]) == 2
-    )
+    command = ["fuse", str(hsi), str(msi), "-o", str(tmp_path / "f.tif"), "--srf", "landsat", "--cog"]
+    assert main([*command, f"{option}={value}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()[-1:]
     assert sentence in line
     assert not (tmp_path / "f.tif").exists()

@@ -88,6 +88,7 @@ def test_the_grid_of_a_file_is_that_of_the_result():
     assert found.hsi.shape == (6, 4)
     np.testing.assert_allclose(found.msi.georeference.transform, base.georeference.transform)
     assert found.msi.shape == (18, 12)
+    assert found.notes[0] == "6×4 blocks of 3×3 pixels of the given grid lie on both images"
 
 
 def test_a_box_and_a_window_cut_whole_hsi_pixels():

@@ -143,6 +143,19 @@ def test_a_mask_of_classes_on_another_grid_leaves_out_what_it_covers(tmp_path):
     assert not pair.msi.valid(slice(None), slice(None)).any()
 
 
+def test_a_mask_that_lies_elsewhere_or_masks_nothing_is_said(tmp_path):
+    def scl(**place):
+        classes = np.full((27, 24, 1), 4, np.uint8)
+        rasters.write(tmp_path / "scl.tif", Raster(classes, georeference=grid(10.0, **place)), overwrite=True)
+        return opened(tmp_path, hsi_of(), msi_of(), msi_mask=f"{tmp_path}/scl.tif::9")[1]
+
+    assert "--msi-mask: masks no pixel of the MSI" in scl()
+    with pytest.warns(UserWarning, match="--msi-mask: lies on 50% of the MSI; the rest is not masked"):
+        scl(right=120.0)
+    with pytest.raises(ValueError, match="--msi-mask: .*scl.tif covers x 389000 to .*, and the image x 380000 to .*"):
+        scl(right=9000.0)
+
+
 def test_a_mask_without_a_grid_has_the_size_of_its_image(tmp_path):
     flags = np.zeros((9, 8, 1))
     flags[2, 3] = 1

@@ -319,6 +319,15 @@ def test_what_is_given_is_what_is_shown(case, tmp_path):
     assert "HSI 7.0 dB, MSI 8.0 dB" in Page(path).inside("td")
 
 
+def test_rivals_are_said_to_run_as_they_are_published(case, tmp_path):
+    *_, hsi, msi, result = case
+    said = "Other methods run at the settings that their authors publish"
+    truth = np.ones(result.shape)
+    with_rival = report.fusion(tmp_path / "a.html", result, hsi, msi, truth=truth, estimates={"rival": 1.1 * truth})
+    alone = report.fusion(tmp_path / "b.html", result, hsi, msi, truth=truth)
+    assert [said in path.read_text() for path in (with_rival, alone)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
