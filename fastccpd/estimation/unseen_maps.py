@@ -193,7 +193,7 @@ class UnseenMaps:
         every, total, found = np.arange(len(here)), 0.0, 0.0
         for _ in range(2):
             nearest = apart.argmin(axis=1)
-            weight = 1.0 / (apart[every, nearest] + 1e-300)[:, None]
+            weight = 1.0 / np.maximum(apart[every, nearest], 1e-30).astype(np.float64)[:, None]
             these = models[nearest]
             found = found + weight * (these[:, 0] + np.matmul(here[:, None], these[:, 1:])[:, 0])
             total = total + weight

@@ -1,5 +1,7 @@
 """What the MSI does not see by what it sees: regressions against plain least squares, and what they are worth."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scenery import band_means, blur, observe, rsnr
@@ -170,6 +172,17 @@ def test_pixels_without_data_teach_nothing_and_are_not_led(monkeypatch):
     assert believed.max() > 0.9
     led, unled = (rsnr(image_of(fitted(problem, monkeypatch, led)), scene) for led in (True, False))
     assert led > unled
+
+
+def test_pixels_that_do_not_differ_at_all_are_predicted_too(monkeypatch):
+    """As rounding makes it of those that hardly do."""
+    scene, problem = alike()
+    found, data = regressions(problem)
+    nothing = partial(np.zeros, dtype=np.float32)
+    monkeypatch.setattr(unseen_maps, "_squared_distances", lambda one, other: nothing((len(one), len(other))))
+    found.lead(data.layout.stack(maps_of(scene, data)), room := data.layout.zeros())
+    assert np.isfinite(room).all()
+    assert np.isfinite(data.target).all()
 
 
 @pytest.mark.parametrize("side", [80, 83, 78])
