@@ -113,6 +113,10 @@ class Plan:
         """The ids of all tiles, row by row."""
         return ((r, c) for r in range(len(self.rows)) for c in range(len(self.cols)))
 
+    def pixels(self, tile: tuple[int, int]) -> int:
+        """How many fine pixels a tile reads."""
+        return len(self.rows[tile[0]].fine) * len(self.cols[tile[1]].fine)
+
     def largest(self, hsi_bands: int, msi_bands: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """Shapes that the images of no tile exceed."""
         fine = [max(len(span.fine) for span in spans) for spans in (self.rows, self.cols)]

@@ -208,7 +208,7 @@ def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
     _, hsi, msi, degradation = small_pair((64, 48, 36))
     sizes = []
 
-    def crew_here(workers, client=None):
+    def crew_here(workers, client=None, soon=0):
         sizes.append(workers)
         return crew_of(0)
 
