@@ -185,7 +185,9 @@ def fuse_tiles(
             def task(place):
                 piece = _piece_of(plan, place, sources, degradation, dtype)
                 mine = replace(request, method=request.method.for_part(piece.share_of(plan.shape)))
-                return lambda: Fuse(piece.read(), mine, known, judged, (rng, *place), str(state.tile_path(place)))
+                return lambda: Fuse(
+                    piece.read(), mine, known, judged, (rng, *place), str(state.tile_path(place).absolute())
+                )
 
             meter = _Meter(plan, len(statuses))
             tell(meter.progress())
