@@ -18,7 +18,7 @@ from .batch_page import page_of
 from .batch_task import TOO_LARGE, FusePair, key_of
 from .batch_tiles import FuseInTiles
 from .fuse import DISAGREE
-from .manifest import rows_of
+from .manifest import absolute, rows_of
 from .options import add_fusion_options, add_operator_options, add_output, add_output_options, method_settings
 from .output import print_error, print_line, print_table
 from .progress import rows_progress, tiles_progress
@@ -75,6 +75,8 @@ def run(options):
         if getattr(options, name) is not None:
             defaults[name] = getattr(options, name)
     rows = rows_of(options.manifest, options.pattern, options.output, defaults)
+    if options.scheduler is not None:
+        rows = [absolute(row) for row in rows]
     jobs = worker_count(options.jobs, "--jobs")
     memory_limit(options.memory)
     results = Path(options.results or _beside(options.output))

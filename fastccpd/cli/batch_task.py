@@ -14,7 +14,7 @@ from .. import formats, imaging, plots
 from ..model.files import first_line
 from ..rasters import fuse_files
 from ..tiles.memory import PROCESS
-from .manifest import Row
+from .manifest import Row, absolute
 
 #: The status of a pair that is yet to be fused, with fewer others beside it or in tiles.
 TOO_LARGE = "too large"
@@ -156,7 +156,7 @@ def finite(metrics):
 
 def key_of(row):
     """What a result depends on: the row, and its files as they are now."""
-    files = {}
+    row, files = absolute(row), {}
     for name in (row.hsi, row.msi, row.truth):
         path = None if name is None else name.partition("::")[0]
         try:

@@ -8,8 +8,9 @@ of JSON-lines holds what is the same for all pairs after it. Relative paths are 
 import csv
 import io
 import json
+import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from ..formats.inspection import as_path
 
 # Columns that are files, from the manifest's folder where they are relative.
 _PATHS = ("hsi", "msi", "truth", "hsi_mask", "msi_mask")
+
+# Options that are a file or a name of something else.
+_PERHAPS_PATHS = ("psf", "srf", "grid")
 
 _MOST_BYTES = 1 << 26
 
@@ -47,6 +51,21 @@ class Row:
     output: str
     truth: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+
+
+def absolute(row):
+    """A row whose paths mean the same in every folder, for workers that were started elsewhere."""
+
+    def placed(name, value):
+        if not isinstance(value, str) or name not in (*_PATHS, "output", "uncertainty", *_PERHAPS_PATHS):
+            return value
+        file, mark, inner = value.partition("::")
+        if name in _PERHAPS_PATHS and not (Path(file).suffix and os.path.exists(file)):
+            return value
+        return str(Path(file).absolute()) + mark + inner
+
+    paths = {name: placed(name, getattr(row, name)) for name in ("hsi", "msi", "output", "truth")}
+    return replace(row, **paths, options={name: placed(name, value) for name, value in row.options.items()})
 
 
 def rows_of(source, pattern, template, defaults):

@@ -10,7 +10,6 @@ of the residual's variance, for neighbouring X_q are nearly the same where a sce
 """
 
 import numpy as np
-from scipy.optimize import nnls
 
 from ..imaging.psf import sampled_rows
 from ..kernels.maps import along
@@ -66,6 +65,8 @@ def _target(evidence, gaussian, response):
 
 def _taps(evidence, target, weights, sides, axis):
     """The taps of one direction by (1)."""
+    from scipy.optimize import nnls
+
     msi, ratio, places = evidence.msi, evidence.ratio, evidence.places
     sizes = msi.shape[:2]
 

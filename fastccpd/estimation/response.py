@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.optimize import nnls
 
 from ..blas import one_blas_thread
 from ..model.checks import as_cube, as_operator, as_valid, check_values
@@ -286,6 +285,8 @@ def _nonnegative(gram, rhs):
             return x
         fewest, patience = (int(wrong.sum()), _PATIENCE) if wrong.sum() < fewest else (fewest, patience - 1)
         active = active ^ wrong
+    from scipy.optimize import nnls
+
     root = np.linalg.cholesky(gram).T
     return nnls(root, np.linalg.solve(root.T, rhs), maxiter=30 * len(rhs))[0]
 

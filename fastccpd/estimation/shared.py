@@ -6,8 +6,9 @@ Stein's risk, whose misfit and degrees of freedom are sums over pixels too. The 
 and so are the Gramians: from a fifth of a scene of 1024² they cost 0.1 dB. The risk takes a path of fits, so it is
 gathered from windows of the scene, fitted each for itself.
 
-A window's path of λ ends one step after its own least risk. For what lies beyond, the last step of the risk is taken to
-go on: such a window does not want a weaker λ, and says by how much.
+A window's path of λ ends one step after its own least risk, and begins where its maps are not too smooth, which is not
+the same λ for all of them. For what lies beyond, the last step of the risk, and the first, are taken to go on: such a
+window does not want a weaker λ, or a stronger one, and says by how much.
 """
 
 from dataclasses import dataclass
@@ -83,20 +84,23 @@ class PathRisks:
     risks: np.ndarray
 
     def __add__(self, other: "PathRisks") -> "PathRisks":
-        longer = max(self.weights, other.weights, key=len)
-        return PathRisks(longer, _continued(self.risks, len(longer)) + _continued(other.risks, len(longer)))
+        weights = np.unique(np.concatenate([self.weights, other.weights]))[::-1]
+        return PathRisks(weights, self._continued(weights) + other._continued(weights))
 
     @property
     def best(self) -> float:
         """The λ of least risk, between those of the path."""
         return weight_of_least_risk(self.weights, self.risks)
 
-
-def _continued(risks, length):
-    """A path's risks, its last step repeated up to `length`; a path of one step says no more."""
-    last = risks[-1] - risks[-2] if len(risks) > 1 else 0.0
-    further = risks[-1] + max(last, 0.0) * np.arange(1, length - len(risks) + 1)
-    return np.concatenate([risks, further])
+    def _continued(self, weights):
+        """The risks at a longer path's weights, by straight lines in log λ; a path of one λ says no more."""
+        here, there = -np.log(self.weights), -np.log(weights)
+        found = np.interp(there, here, self.risks)
+        if len(here) > 1:
+            steps = np.diff(self.risks) / np.diff(here)
+            found += max(-steps[0], 0.0) * np.maximum(here[0] - there, 0.0)
+            found += max(steps[-1], 0.0) * np.maximum(there - here[-1], 0.0)
+        return found
 
 
 def gramians_of(problem: Problem, noise: Noise, subspace: Subspace) -> Gramians:

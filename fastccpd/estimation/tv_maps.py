@@ -229,10 +229,8 @@ class _Fit:
         if windows:
             return self._go_to(*self._chosen_by(windows, max_iter))
         path, (chi2, cost) = self.path, self.data.misfit_and_cost(self.path.Z)
-        too_smooth = chi2 > TOO_SMOOTH * self.data.size and not self.every_risk
-        if self.first != STRONGEST or too_smooth:
+        if self.first != STRONGEST or chi2 > TOO_SMOOTH * self.data.size:
             # A path of one λ begins with the rough maps; so does one whose stronger λ would be too smooth, as they are.
-            # Not that of a part of a scene, which has the λ of all parts.
             self.reweightings = _FEWER_REWEIGHTINGS
             while self.weight > FOR_SPECTRA:
                 self.weight *= STEP

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import sparse
 
 from .. import formats
 from ..model.types import Array, Operator
@@ -312,11 +312,13 @@ def nonnegative_response(reference: Array, msi: Array) -> Operator:
     (multispectral bands, bands) csr_array
         Rows need not sum to one: the two images may be in different units.
     """
+    from scipy.optimize import nnls
+
     spectra = reference.reshape(-1, reference.shape[2]).astype(np.float64)
     # ‖X w − y‖ and ‖R w − Q'y‖ differ by what no w can change.
     Q, R = np.linalg.qr(spectra)
     seen = Q.T @ msi.reshape(len(spectra), -1).astype(np.float64)
-    return sparse.csr_array(np.array([optimize.nnls(R, band)[0] for band in seen.T]))
+    return sparse.csr_array(np.array([nnls(R, band)[0] for band in seen.T]))
 
 
 def indian_pines_of_tensorly() -> tuple[Array, Array, str] | None:

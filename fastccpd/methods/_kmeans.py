@@ -7,7 +7,6 @@ and points are assigned a few thousand at a time, over threads; the callers' `pu
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
 
 from ..model.types import Array
 from ..threads import thread_map
@@ -72,6 +71,8 @@ def _start(points, count, rng, of_blocks):
 
 def _distances_from(centre):
     """For a block of points, their squared distances from one."""
+    from scipy.spatial.distance import cdist
+
     return lambda block: cdist(centre, block, "sqeuclidean")[0]
 
 

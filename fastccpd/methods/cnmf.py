@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import DTypeLike
-from scipy import linalg, special
+from scipy import linalg
 
 from ..estimation.watch import Stopped, Watch
 from ..kernels.maps import along
@@ -279,9 +279,11 @@ def _check_weights(degradation):
 
 def virtual_dimensionality(pixels: Array) -> int:
     """How many eigenvalues of the bands' second moment lie above those of their covariance by more than chance."""
+    from scipy.special import ndtri
+
     moments = pixels.T @ pixels / len(pixels)
     mean = pixels.mean(axis=0)
     of_moments, of_covariance = (linalg.eigvalsh(m)[::-1] for m in (moments, moments - np.outer(mean, mean)))
     deviation = np.sqrt(2.0 / len(pixels) * (of_moments**2 + of_covariance**2))
-    above = of_moments - of_covariance > special.ndtri(1.0 - _FALSE_ALARMS) * deviation
+    above = of_moments - of_covariance > ndtri(1.0 - _FALSE_ALARMS) * deviation
     return int(np.sum(above & (of_moments > len(mean) * np.finfo(np.float64).eps * of_moments[0])))

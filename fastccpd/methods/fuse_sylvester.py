@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy import fft, linalg
+from scipy import linalg
 
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.types import Callback
@@ -169,6 +169,8 @@ def _aliased(spectrum, ratio):
 
 def _solved(data, h, t, power, blur):
     """One row of Q'U: `data` is that row of Q'((PM E)'M + Π N), `h` of (E Q)'H, both in space; `power` is ⟨|β|²⟩."""
+    from scipy import fft
+
     fine = fft.fft2(data)
     fine /= t
     coarse = fft.fft2(h)

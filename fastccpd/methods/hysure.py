@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy import fft, linalg
+from scipy import linalg
 
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.types import Callback
@@ -175,6 +175,8 @@ class _ADMM:
 
     def advance(self, pulse):
         """New V and D, of which only what X needs is kept, then X; a pulse may end it with X as it was."""
+        from scipy import fft
+
         p, I, J = self.X.shape
         # With Y = (split of X) − D:  D ← V − Y, so that V + D = 2V − Y.
         self.N1 += self.seen

@@ -121,6 +121,9 @@ class Method:
     # Whether a part of a scene is fused with what is known of all of its bands, as those methods are that derive from
     # `SharesBands`.
     shares_bands: ClassVar[bool] = False
+    # How many fine pixels a tile's window has at least along each side, where what is alike is looked for all over it:
+    # small tiles overlap by more.
+    least_window: ClassVar[int] = 0
     # Whether its image is neither maps, factors nor a mixture, and is made when it is asked for: tiles keep its pixels.
     keeps_pixels: ClassVar[bool] = False
     # Whether it tells the expected error of each pixel.

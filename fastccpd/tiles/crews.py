@@ -78,7 +78,7 @@ class _DaskCrew:
 
 
 @contextmanager
-def crew_of(workers: int, client: Any = None) -> Iterator[Hands]:
+def crew_of(workers: int, client: Any = None, soon: int = 0) -> Iterator[Hands]:
     """Who does the tasks; on leaving, what is not done is dropped.
 
     Parameters
@@ -87,11 +87,14 @@ def crew_of(workers: int, client: Any = None) -> Iterator[Hands]:
         Processes of this machine, unless there is a client; 0 is this process itself.
     client : distributed.Client or str, optional
         A client, or the address of a scheduler.
+    soon : int
+        How many of the processes to start at once, for tasks that come soon; the others start with their first task.
     """
     if client is None and workers == 0:
         yield Hands(_at_once, 1)
     elif client is None:
         with Crew(f"{perform_in_worker.__module__}:{perform_in_worker.__name__}", workers) as crew:
+            crew.start(soon)
             yield Hands(crew.submit, workers)
     else:
         with _connected(client) as connected:

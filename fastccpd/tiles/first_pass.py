@@ -35,6 +35,16 @@ _FITTED, _WINDOW = 256, 160
 _WINDOWS = 3
 
 
+def most_tasks(degradation: Degradation) -> int:
+    """How many tasks the longest round of the first pass has.
+
+    Parameters
+    ----------
+    degradation : Degradation
+    """
+    return len(_pairs(degradation, _blocks, _FITTED))
+
+
 def statistics_of_scene(
     hsi: Source, msi: Source, degradation: Degradation, crew: Hands, dtype: Any, block: int = 512
 ) -> Statistics:

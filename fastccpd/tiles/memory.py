@@ -82,7 +82,8 @@ def choose_plan(
     """
     limit, needed = memory_limit(memory), 0
     for size in _sizes(tile):
-        plan = make_plan(degradation.P1, degradation.P2, size, periodic=method.needs_periodic_blur, block=block)
+        form = {"periodic": method.needs_periodic_blur, "least_window": method.least_window}
+        plan = make_plan(degradation.P1, degradation.P2, size, block=block, **form)
         here, needed = of_assembly(plan, degradation, dtype), of_worker(plan, degradation, method, dtype, shared)
         fitting = (limit - PROCESS) // needed
         if fitting >= 1 and here <= limit:

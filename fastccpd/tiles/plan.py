@@ -10,6 +10,8 @@ fine pixels, make the overlap:
     PRIOR   how far what is wrong there spreads into the window,
     BLEND   half the width over which two tiles are blended, about the line between their cores.
 
+A method that looks for what is alike all over a window may need a least window; small tiles then overlap by more.
+
 The weights of a tile rise in a straight line over that width; those of neighbours sum to one, along rows and along
 columns, and so do their products.
 
@@ -113,6 +115,10 @@ class Plan:
         """The ids of all tiles, row by row."""
         return ((r, c) for r in range(len(self.rows)) for c in range(len(self.cols)))
 
+    def pixels(self, tile: tuple[int, int]) -> int:
+        """How many fine pixels a tile reads."""
+        return len(self.rows[tile[0]].fine) * len(self.cols[tile[1]].fine)
+
     def largest(self, hsi_bands: int, msi_bands: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """Shapes that the images of no tile exceed."""
         fine = [max(len(span.fine) for span in spans) for spans in (self.rows, self.cols)]
@@ -150,7 +156,13 @@ def as_tile(tile: Any) -> int:
 
 
 def make_plan(
-    P1: Operator, P2: Operator, tile: int = DEFAULT_TILE, *, periodic: bool = False, block: int = FIRST_BLOCK
+    P1: Operator,
+    P2: Operator,
+    tile: int = DEFAULT_TILE,
+    *,
+    periodic: bool = False,
+    block: int = FIRST_BLOCK,
+    least_window: int = 0,
 ) -> Plan:
     """The `Plan` of a scene that P1 and P2 blur and decimate.
 
@@ -163,6 +175,8 @@ def make_plan(
         Whether each tile is taken to go round in itself.
     block : int
         Side of the blocks of the first pass.
+    least_window : int
+        How wide windows are at least, in fine pixels, where the scene does not end.
 
     Returns
     -------
@@ -178,7 +192,7 @@ def make_plan(
     (6, [(0, 32), (32, 64), (64, 100)])
     """
     tile = as_tile(tile)
-    spans, overlaps = zip(*(_spans(P, tile, periodic) for P in (P1, P2)), strict=True)
+    spans, overlaps = zip(*(_spans(P, tile, periodic, least_window) for P in (P1, P2)), strict=True)
     shapes = (P1.shape[1], P2.shape[1]), (P1.shape[0], P2.shape[0])
     return Plan(*shapes, tile, (overlaps[0], overlaps[1]), periodic, spans[0], spans[1], block)
 
@@ -247,7 +261,7 @@ def _goes_round(columns, fine):
     return bool(gaps.size and gaps.max() > fine // 2)
 
 
-def _spans(P, tile, periodic):
+def _spans(P, tile, periodic, least_window):
     """The tiles along one axis, and their overlap."""
     coarse, fine = P.shape
     seen = supports(P)
@@ -255,15 +269,17 @@ def _spans(P, tile, periodic):
     reach = int(max((corner[:-1] - seen[:, 0]).max(), (seen[:, 1] - corner[1:]).max(), 0))
     count = -(-coarse // max(1, (tile * coarse) // fine))
     cuts = [(n * coarse) // count for n in range(count + 1)]
+    narrowest = int(np.diff(corner[cuts]).min())
+    overlap = max(reach + PRIOR + BLEND, -(-(least_window - narrowest) // 2))
     spans = []
     for n in range(count):
         core = int(corner[cuts[n]]), int(corner[cuts[n + 1]])
         blends = [_blend(corner, cuts, cut) for cut in (n, n + 1)]
-        wide = core[0] - reach - PRIOR - blends[0], core[1] + reach + PRIOR + blends[1]
+        wide = core[0] - overlap + BLEND - blends[0], core[1] + overlap - BLEND + blends[1]
         kept = core[0] - blends[0], core[1] + blends[1]
         read = _going_round(wide, corner) if periodic and count > 1 else _cut(wide, corner, seen)
         spans.append(Span(core, kept, *read))
-    return tuple(spans), reach + PRIOR + BLEND
+    return tuple(spans), overlap
 
 
 def _going_round(wide, corner):

@@ -20,7 +20,14 @@ from ..model.degradation import Degradation
 from ..model.result import Status
 from ..workers import worker_count
 from .crews import crew_of, done_in_any_order
-from .first_pass import bands_of_scene, gramians_of_scene, judged_scene, path_risks_of_scene, statistics_of_scene
+from .first_pass import (
+    bands_of_scene,
+    gramians_of_scene,
+    judged_scene,
+    most_tasks,
+    path_risks_of_scene,
+    statistics_of_scene,
+)
 from .memory import PROCESS, choose_plan, memory_limit, of_first_pass
 from .mosaic import FusedTiles
 from .pieces import piece_of
@@ -150,7 +157,7 @@ def fuse_tiles(
                 block, fitting = of_first_pass(degradation, max(1, workers), memory, state.block)
                 first = fitting if workers else 0
             machine.hand_back_freed_memory()
-            crew = stack.enter_context(crew_of(first, client))
+            crew = stack.enter_context(crew_of(first, client, most_tasks(degradation)))
             if client is not None:
                 each = memory if crew.memory is None else max(crew.memory, PROCESS) + PROCESS
                 block, _ = of_first_pass(degradation, 1, each, state.block)
@@ -164,22 +171,30 @@ def fuse_tiles(
                 tell(TileProgress("statistics"))
                 known = bands_of_scene(*sources, degradation, crew, dtype, block)
             limits = {"memory": memory, "shared": shared, "workers": max(1, workers), "block": block}
-            plan, count = _plan(state, degradation, request.method, work, tile, crew, limits)
+            if client is not None:
+                limits |= {"memory": memory if crew.memory is None else crew.memory + PROCESS, "workers": 1}
+            plan, fitting = _plan(state, degradation, request.method, work, tile, limits)
+            count = fitting if client is None else crew.count
             if client is None and workers and not min(first, len(plan)) <= count <= first:
                 stack.close()  # so that no process keeps what others may have now
                 crew = stack.enter_context(crew_of(count))
             statuses = state.finished(plan)
-            todo = [place for place in plan.tiles() if place not in statuses]
+            # The largest first, so that no worker is long alone with the last one.
+            todo = sorted((place for place in plan.tiles() if place not in statuses), key=plan.pixels, reverse=True)
 
             def task(place):
                 piece = _piece_of(plan, place, sources, degradation, dtype)
                 mine = replace(request, method=request.method.for_part(piece.share_of(plan.shape)))
-                return lambda: Fuse(piece.read(), mine, known, judged, (rng, *place), str(state.tile_path(place)))
+                return lambda: Fuse(
+                    piece.read(), mine, known, judged, (rng, *place), str(state.tile_path(place).absolute())
+                )
 
             meter = _Meter(plan, len(statuses))
             tell(meter.progress())
             tasks = ((place, task(place)) for place in todo)
-            for place, summary in done_in_any_order(crew, tasks, count):
+            # One beside each that is worked on, so that no worker waits; not where this machine must hold its pixels.
+            ahead = 1 if client is None and not all(getattr(part, "portable", False) for part in sources) else 2
+            for place, summary in done_in_any_order(crew, tasks, ahead * count):
                 statuses[place] = None if summary["status"] is None else Status[summary["status"]]
                 if statuses[place] is None:
                     state.mark_empty(place)
@@ -236,10 +251,8 @@ def _shared(state, sources, degradation, crew, dtype, block, errors, tell):
         return shared_from(found[0], found[1], found[2], degradation.PM, errors=errors)
 
 
-def _plan(state, degradation, method, dtype, tile, crew, limits):
-    """The plan of the run that goes on, or a new one, and how many tiles are worked on at once."""
-    if crew.memory is not None:  # each worker of a cluster has its own
-        limits |= {"memory": crew.memory + PROCESS, "workers": 1}
+def _plan(state, degradation, method, dtype, tile, limits):
+    """The plan of the run that goes on, or a new one, and how many tiles fit at once."""
     plan = state.plan
     if plan is None:
         plan, fitting = choose_plan(degradation, method, dtype, tile=tile, **limits)
@@ -250,7 +263,7 @@ def _plan(state, degradation, method, dtype, tile, crew, limits):
         again, fitting = choose_plan(degradation, method, dtype, tile=plan.tile, **limits)
         if again != plan:
             raise ValueError(f"{state.folder}: its plan is not one of these images; remove the folder to begin anew")
-    return plan, fitting if crew.memory is None else 2 * crew.count
+    return plan, fitting
 
 
 def _piece_of(plan, place, sources, degradation, dtype):

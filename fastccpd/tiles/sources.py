@@ -11,6 +11,7 @@ or a DataArray. Files of images are no matter of this room: `fastccpd.rasters` m
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -70,6 +71,10 @@ class IndexedSource:
         return np.dtype(self.array.dtype)
 
     def read(self, rows: slice, cols: slice) -> Array:
+        # Where a Zarr store is not there, all of its chunks are, to Zarr, empty: an image of zeros.
+        folder = getattr(getattr(self.array, "store", None), "root", None)
+        if isinstance(folder, Path) and not folder.exists():
+            raise FileNotFoundError(f"{folder}: is not there for this process; files that all workers see are needed")
         return _computed(self.array[rows, cols])
 
     def valid(self, rows: slice, cols: slice) -> Mask | None:
@@ -167,7 +172,10 @@ def _is_whole_map(image):
 
 
 def _is_on_disk(array):
-    return type(array.store).__name__ in ("LocalStore", "FsspecStore", "ZipStore")
+    """Whether other processes can open it; a relative path may lead them elsewhere."""
+    folder = getattr(array.store, "root", None)
+    known = type(array.store).__name__ in ("LocalStore", "FsspecStore", "ZipStore")
+    return known and (folder is None or Path(folder).is_absolute())
 
 
 def _ordered(image, name):

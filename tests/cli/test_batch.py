@@ -20,7 +20,8 @@ from tiled_scenes import small_pair
 import fastccpd
 from fastccpd import imaging, rasters
 from fastccpd.cli import main
-from fastccpd.cli.manifest import rows_of
+from fastccpd.cli.batch_task import key_of
+from fastccpd.cli.manifest import Row, absolute, rows_of
 from fastccpd.imaging import metrics
 from fastccpd.model.files import lock
 from fastccpd.model.verdict import Grade
@@ -411,17 +412,20 @@ def test_ctrl_c_says_how_to_go_on(pairs, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")  # what libraries of a cluster warn of while it is started and ended is not ours
-def test_a_cluster_fuses_a_batch_as_this_machine_does(manifest, tmp_path):
+def test_a_cluster_fuses_a_batch_as_this_machine_does(manifest, pairs, tmp_path, monkeypatch):
+    """Its workers were started in another folder, and paths are relative."""
     distributed = pytest.importorskip("distributed")
     here, there = tmp_path / "here", tmp_path / "there"
     head, first, *others = manifest.read_text().splitlines()
-    manifest.write_text("\n".join([f"{head},tile", f"{first},12", *(f"{line}," for line in others)]))
+    text = "\n".join([f"{head},tile", f"{first},12", *(f"{line}," for line in others)])
+    manifest.write_text(text.replace(str(pairs), os.path.relpath(pairs, tmp_path)))
     assert run(manifest, "-o", f"{here}/{{name}}.npy", *QUICK, "--jobs", 1) == 6
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with distributed.LocalCluster(**settings, host="127.0.0.1") as cluster:
         how = "--scheduler", cluster.scheduler_address
-        assert run(manifest, "-o", f"{there}/{{name}}.npy", *QUICK, *how) == 6
-        assert run(manifest, "-o", f"{there}/{{name}}.npy", *QUICK, *how, "--resume") == 6
+        monkeypatch.chdir(tmp_path)
+        assert run(manifest.name, "-o", "there/{name}.npy", *QUICK, *how) == 6
+        assert run(manifest.name, "-o", "there/{name}.npy", *QUICK, *how, "--resume") == 6
     found = [lines_of(folder / "results.jsonl") for folder in (here, there)]
     assert found[0].keys() == found[1].keys()
     for name, line in found[0].items():
@@ -430,6 +434,26 @@ def test_a_cluster_fuses_a_batch_as_this_machine_does(manifest, tmp_path):
         assert found[1][name]["verdict"] == line["verdict"]
         assert found[1][name].get("tiles") == line.get("tiles")
     assert found[1]["alpha"]["tiles"]["number"] == 4
+
+
+def test_a_row_is_the_same_by_relative_and_by_absolute_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("response.csv").touch()
+    options = {
+        "srf": "response.csv::B2",
+        "psf": "gaussian,sigma=1.5",
+        "hsi_mask": "mask.tif::3",
+        "rank": 4,
+        "grid": "hsi",
+    }
+    row = Row(1, "name", "in/hsi.npz::cube", "msi.tif", "out.tif", None, options)
+    found = absolute(row)
+    assert found.hsi == f"{tmp_path}/in/hsi.npz::cube"
+    assert (found.msi, found.output, found.truth) == (f"{tmp_path}/msi.tif", f"{tmp_path}/out.tif", None)
+    changed = {"srf": f"{tmp_path}/response.csv::B2", "hsi_mask": f"{tmp_path}/mask.tif::3"}
+    assert found.options == options | changed
+    assert absolute(found) == found
+    assert key_of(row) == key_of(found)
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(manifest, tmp_path, capsys):

@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from small_maps import BANDS, SHAPE, P, begin, data_of, tiny
 
 from fastccpd import Degradation, Problem, Status, threads
-from fastccpd.estimation import fit_maps, map_path, noise_of, subspace_of, tv_maps, watch, windows
+from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps, watch, windows
 from fastccpd.estimation.map_system import MapSystem
 from fastccpd.estimation.subspace import smoothed, spectra_of
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
@@ -414,17 +414,6 @@ def test_no_risk_is_asked_for_where_maps_are_far_too_smooth_and_the_image_is_nea
     assert np.linalg.norm(one - other) < 0.01 * np.linalg.norm(other)
     assert fit.dof == pytest.approx(whole.dof, rel=0.2)
     assert not np.isnan(fit_maps(problem, noise, max_iter=1).risk)
-
-
-def test_the_paths_of_all_parts_of_a_scene_have_the_same_weights(monkeypatch):
-    """Their risks are added up, step by step: none may begin below the others because it is too smooth there."""
-    _, problem = observed(0, sigma=0.01)
-    noise = known_noise(problem, 0.01)
-    subspace = subspace_of(problem, noise)
-    monkeypatch.setattr(tv_maps, "TOO_SMOOTH", 0.0)
-    whole = fit_maps(problem, noise, subspace)
-    part = fit_maps(problem, noise, subspace, spectra=whole.S / subspace.hsi[:, None])
-    assert whole.path[0][0] < part.path[0][0] == tv_maps.STRONGEST
 
 
 def probed(path):

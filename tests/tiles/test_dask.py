@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,6 +78,15 @@ def test_a_scheduler_of_its_own_is_reached_by_its_address(scheduler, expected):
     _, hsi, msi, degradation = small_pair()
     with fuse_tiles(hsi, msi, degradation, client=scheduler, **HOW) as fused:
         assert fused.sri.tobytes() == expected
+
+
+def test_workers_that_were_started_in_another_folder_find_the_tiles(scheduler, expected, tmp_path, monkeypatch):
+    _, hsi, msi, degradation = small_pair()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with fuse_tiles(hsi, msi, degradation, client=scheduler, folder="tiles", **HOW) as fused:
+        assert fused.sri.tobytes() == expected
+    assert len(list(Path("tiles").glob("tile-*.npz"))) == len(fused.plan)
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence():

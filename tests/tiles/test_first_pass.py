@@ -1,6 +1,8 @@
 """What tiles share is found from all of a scene, as if it were whole."""
 
-from itertools import pairwise
+from functools import reduce
+from itertools import pairwise, permutations
+from operator import add
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from tiled_scenes import small_pair
 import fastccpd
 from fastccpd import Problem
 from fastccpd.estimation import (
+    PathRisks,
     fit_maps,
     gramians_of,
     noise_from,
@@ -18,6 +21,7 @@ from fastccpd.estimation import (
     subspace_of,
     verdict_of,
 )
+from fastccpd.imaging import metrics
 from fastccpd.tiles import as_source, first_pass, fuse_tiles
 from fastccpd.tiles.crews import crew_of
 
@@ -129,3 +133,32 @@ def test_the_verdict_widens_the_expected_error_alike_in_all_tiles():
     with fuse_tiles(hsi, msi, degradation, tile=48, method="tv-maps", workers=0, uncertainty=True) as fused:
         assert fused.verdict == whole.verdict
         np.testing.assert_allclose(fused.uncertainty()[:, :, 0], whole.uncertainty, rtol=0.05)
+
+
+def test_risks_of_windows_add_up_by_weight_wherever_their_paths_begin_and_end():
+    """A window whose maps would be too smooth begins its path below the others."""
+    ladder = 2.83 * 0.6 ** np.arange(7)
+    true = np.log(ladder[3])
+
+    def path(first, last, curvature):
+        weights = ladder[first:last]
+        return PathRisks(weights, curvature * np.square(np.log(weights) - true))
+
+    paths = path(0, 5, 1.0), path(2, 5, 40.0), path(2, 6, 7.0), path(0, 7, 3.0)
+    for order in permutations(paths):
+        total = reduce(add, order)
+        np.testing.assert_array_equal(total.weights, ladder)
+        assert total.best == pytest.approx(ladder[3])
+        known = sum(one.risks[ladder[3] == one.weights] for one in paths)
+        assert total.risks[3] == pytest.approx(known[0], abs=1e-12)
+        assert (np.diff(total.risks[:4]) < 0.0).all()
+        assert (np.diff(total.risks[3:]) > 0.0).all()
+
+
+def test_the_weight_of_windows_that_begin_at_different_ones_is_that_of_the_whole():
+    """Of its four windows three begin two steps below the fourth; added up step by step they cost 1.5 dB."""
+    truth, hsi, msi, degradation = small_pair((384, 320, 40), "reflect")
+    whole = fastccpd.fuse(hsi, msi, degradation, method="tv-maps")
+    with fuse_tiles(hsi, msi, degradation, tile=192, method="tv-maps", workers=0) as fused:
+        assert fused.shared.weight == pytest.approx(whole.stages["tv-maps"].weight, rel=0.1)
+        assert abs(metrics.rsnr(fused.sri, truth) - metrics.rsnr(whole.sri, truth)) < 0.05

@@ -96,6 +96,17 @@ def test_local_models_are_no_worse_in_tiles(method, options):
     assert seam_ratio(image, whole, truth, seams) < 1.02
 
 
+def test_small_tiles_of_patches_that_are_alike_have_windows_that_hold_enough_of_them():
+    """In windows of 112 pixels, not 160, 0.08 dB were lost, and the error at seams was 1.03 times that elsewhere."""
+    truth, hsi, msi, degradation = small_pair((192, 192, 36), "reflect")
+    whole = fastccpd.fuse(hsi, msi, degradation, method="nnstf", max_iter=2).sri
+    with fuse_tiles(hsi, msi, degradation, tile=64, method="nnstf", workers=0, max_iter=2) as fused:
+        image, seams = fused.sri, seams_of(fused.plan)
+        assert fused.plan.rows[1].runs == ((16, 176),)
+    assert metrics.rsnr(image, truth) > metrics.rsnr(whole, truth) - 0.05
+    assert seam_ratio(image, whole, truth, seams) < 1.02
+
+
 @pytest.mark.parametrize("method", ["fuse-sylvester", "hysure"])
 def test_methods_of_periodic_scenes_lose_nothing_in_tiles(method):
     truth, hsi, msi, degradation = small_pair((96, 80, 36))
@@ -208,7 +219,7 @@ def test_there_are_no_more_processes_than_fit_the_memory(monkeypatch):
     _, hsi, msi, degradation = small_pair((64, 48, 36))
     sizes = []
 
-    def crew_here(workers, client=None):
+    def crew_here(workers, client=None, soon=0):
         sizes.append(workers)
         return crew_of(0)
 

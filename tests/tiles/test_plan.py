@@ -64,6 +64,22 @@ def test_pixels_that_are_kept_lie_well_inside_the_window():
         assert stop == 116 or stop - last >= 8
 
 
+@pytest.mark.parametrize("boundary", ["reflect", "periodic"])
+def test_small_tiles_overlap_by_more_where_a_window_has_a_least_width(boundary):
+    blur = gaussian((320, 232), 4, phase=1.5, boundary=boundary)
+    for tile in (32, 48, 128):
+        usual, wide = (make_plan(*blur, tile, least_window=least) for least in (0, 120))
+        assert [span.core for span in wide.rows] == [span.core for span in usual.rows]
+        assert [span.kept for span in wide.cols] == [span.kept for span in usual.cols]
+        for spans, overlap, size in zip((wide.rows, wide.cols), wide.overlap, wide.shape, strict=True):
+            for span in spans:
+                (start, stop), (first, last) = span.runs[0], span.core
+                assert start == 0 or first - start >= overlap
+                assert stop == size or stop - last >= overlap
+                assert {start, stop} & {0, size} or stop - start >= 120
+    assert usual == wide  # tiles that are large enough are as they were
+
+
 def test_a_plan_is_plain_json():
     plan = make_plan(*blurs("periodic"), 40)
     assert Plan.from_json(json.loads(json.dumps(plan.as_json()))) == plan

@@ -58,6 +58,23 @@ def test_files_go_to_other_processes_by_their_path(kind, tmp_path):
     np.testing.assert_array_equal(pickle.loads(sent).read(slice(0, 17), slice(0, 23)), CUBE)
 
 
+def test_a_zarr_store_that_others_would_not_find_is_read_here_or_refused(tmp_path, monkeypatch):
+    """To Zarr the chunks of a store that is not there are empty: zeros, and no error."""
+    zarr = pytest.importorskip("zarr")
+    kept_as("zarr", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    relative = as_source(zarr.open_array("cube.zarr", mode="r"), "hsi")
+    assert not relative.portable
+    np.testing.assert_array_equal(relative.read(slice(0, 17), slice(0, 23)), CUBE)
+    sent = pickle.dumps(relative)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    with pytest.raises(
+        FileNotFoundError, match=r"cube\.zarr: is not there for this process; files that all workers see"
+    ):
+        pickle.loads(sent).read(slice(0, 17), slice(0, 23))
+
+
 def test_a_mask_is_cut_like_its_image_and_counts_in_its_identity():
     mask = CUBE[:, :, 0] > 0.3
     source = as_source(CUBE, "hsi", mask)
