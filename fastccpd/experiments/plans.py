@@ -40,8 +40,8 @@ def bands(scene="salinas-a", methods=None, runs=1, snr=(5,), ranks=None, band=34
     band : int
         The band to picture, from 1.
     tuned : bool
-        Whether to tune every rival too, with the truth: an upper bound. It is tuned on the first draw, and run on the
-        others as it was best there.
+        Whether to tune every rival too, with the truth: an upper bound. It is tuned on the first draw, without a
+        filter, and scored on all draws as it was best there.
     file : path, optional
         A JSON-lines file to add the rows to, and to take those from that it has.
     known : iterable of dict
@@ -111,7 +111,7 @@ def scenes(
     names = [name for name in scene_names() if name != "synthetic"] if scenes is None else list(scenes)
     for name in names:
         simulated(name, None, 0, ratio)  # one that cannot be had is one error here, not one in each process
-    # Nothing here shows tuned rows after the Lee filter, which would take a third of the time.
+    # Nothing here shows tuned rows after the Lee filter.
     jobs = _jobs(names, systems, draws, snr, tuned, most, ratio=ratio, time_limit=limit, filtered=False)
     return runner.run(jobs, file, **how)
 
@@ -143,7 +143,8 @@ def _jobs(scenes, systems, runs, snrs, tuned=False, most=MOST, ratio=None, filte
         for task in published:
             cells.setdefault((task.scene, task.snr, task.system), []).append(task)
         jobs += [
-            runner.Job(_tuned(cell, filtered, most), most + len(cell))
+            # The published setting, the search, and the best setting on each image.
+            runner.Job(_tuned(cell, filtered, most), 1 + most + len(cell))
             for cell in cells.values()
             if named(cell[0].system).grid()
         ]
@@ -151,7 +152,10 @@ def _jobs(scenes, systems, runs, snrs, tuned=False, most=MOST, ratio=None, filte
 
 
 def _tuned(cell, filtered, most):
-    """The tasks of tuning: a search on the first of a cell's images, and the best setting on the others."""
+    """The tasks of tuning: a search on the first of a cell's images, and the best setting on all.
+
+    The search looks at no score after the Lee filter, so its rows have none, and every experiment can share them.
+    """
     first, *others = cell
     (row,) = yield [first]
     settings = search(named(first.system), score_of(row), most)
@@ -162,6 +166,6 @@ def _tuned(cell, filtered, most):
         except StopIteration as end:
             best = end.value
             break
-        scores = [score_of(row) for row in (yield [first.tuned_to(options, filtered) for options in batch])]
+        scores = [score_of(row) for row in (yield [first.tuned_to(options, False) for options in batch])]
     if best != first.options:
-        yield [task.tuned_to(best, filtered) for task in others]
+        yield [task.tuned_to(best, filtered) for task in (cell if filtered else others)]

@@ -181,13 +181,32 @@ class TestAnExperiment:
         for level in (5.0, 20.0):
             cell = [row for row in made if row["snr"] == level]
             first = [row for row in cell if row["run"] == 0]
-            tuned = [row for row in first if row["tuned"]]
+            tuned = [row for row in first if row["tuned"] and "lee" not in row]
             assert len(systems.SYSTEMS["scott"].grid()) < len(tuned) <= tuning.MOST
             best = max(first, key=tuning.score_of)
             (other,) = (row for row in cell if row["run"] == 1 and row["tuned"])
             assert other["options"] == best["options"]
             table = rows.medians(made, "snr")
             assert table[level, "scott", True]["rsnr"] > table[level, "scott", False]["rsnr"] + 3.0
+
+    def test_filters_the_best_setting_alone(self, found):
+        made, _ = found
+        for level in (5.0, 20.0):
+            cell = [row for row in made if row["snr"] == level]
+            best = max((row for row in cell if row["run"] == 0), key=tuning.score_of)
+            filtered = [row for row in cell if row["tuned"] and "lee" in row]
+            assert [(row["run"], row["options"]) for row in filtered] == [(0, best["options"]), (1, best["options"])]
+            assert rows.medians(made, "snr", filtered=True)[level, "scott", True]["runs"] == 2
+
+    def test_shares_its_search_with_the_experiment_of_all_scenes(self, found):
+        made, _ = found
+        searched = [row for row in made if not (row["tuned"] and "lee" in row)]
+        counts = []
+        experiments.scenes(
+            ("synthetic",), ("scott",), (5, 20), 1, known=searched, progress=lambda *count: counts.append(count)
+        )
+        (only,) = counts
+        assert only[0] == only[1]
 
     def test_goes_on_where_it_stopped(self, found, tmp_path):
         made, file = found
