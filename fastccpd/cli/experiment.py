@@ -52,6 +52,7 @@ def add(commands):
             "--ranks", type=lists.ranks, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"
         )
         kind.add_argument("--tuned", action="store_true", help=f"rivals also {figures.UPPER_BOUND}")
+        kind.add_argument("--tuning-runs", type=int, metavar="N", help=experiment_scenes.TUNING_RUNS)
         if name == "bands":
             kind.add_argument("--band", type=int, default=34, help="the band to picture, from 1 (default 34)")
         text = "files of rows (.jsonl or .jsonl.gz) that are not computed again; with --redraw, what is drawn"
@@ -92,7 +93,7 @@ def _settings(options):
     """What the experiment's function is given: what was asked for, else what --quick or the paper has."""
     name = options.experiment
     defaults = {**_DEFAULTS[name], **(_QUICK[name] if options.quick else {})}
-    named = ("scene", "runs", "snr", "methods", "ranks", "workers", "tuned", "band")
+    named = ("scene", "runs", "snr", "methods", "ranks", "workers", "tuned", "tuning_runs", "band")
     given = {key: getattr(options, key) for key in named if getattr(options, key, None) is not None}
     return {**defaults, **given}
 

@@ -198,6 +198,14 @@ class TestAnExperiment:
             assert [(row["run"], row["options"]) for row in filtered] == [(0, best["options"]), (1, best["options"])]
             assert rows.medians(made, "snr", filtered=True)[level, "scott", True]["runs"] == 2
 
+    def test_takes_no_more_runs_than_it_is_given(self, found):
+        made, _ = found
+        fewer = counted(known=made, tuning_runs=4)[0]
+        cells = [[row for row in fewer if row["snr"] == level and row["tuned"]] for level in (5.0, 20.0)]
+        assert [sum("lee" not in row for row in cell) for cell in cells] == [4, 4]
+        with pytest.raises(ValueError, match="^tuning_runs: got 41; .*at most 40 is needed"):
+            counted(tuning_runs=41)
+
     def test_shares_its_search_with_the_experiment_of_all_scenes(self, found):
         made, _ = found
         searched = [row for row in made if not (row["tuned"] and "lee" in row)]
