@@ -228,6 +228,13 @@ class TestAnExperiment:
             assert counts[-1] == (len(lines), len(lines))
             assert all(done <= total for done, total in counts)
 
+    def test_goes_the_same_way_from_rows_that_are_kept(self, found, tmp_path):
+        made, _ = found
+        rows.pack(tmp_path / "kept.jsonl.gz", made)
+        kept = rows.read(tmp_path / "kept.jsonl.gz")
+        assert counted(known=kept) == (kept, [(len(made), len(made))])
+        assert tuning.score_of({"metrics": {"rsnr": 19.23681}}) == tuning.score_of({"metrics": {"rsnr": 19.23684}})
+
     def test_takes_rows_of_other_files_for_its_own(self, found):
         made, _ = found
         assert counted(known=made) == (made, [(len(made), len(made))])
