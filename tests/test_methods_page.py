@@ -30,9 +30,30 @@ def test_who_wins_where_is_what_the_kept_rows_say():
     assert "best rival, tuned*" in page
 
 
-def test_the_tables_of_further_systems_are_what_the_kept_rows_say():
-    kept = experiments.read(pages.DOCS / "rows" / "snr.jsonl.gz")
-    assert figures.text_table(kept, "snr") in pages.text_of("experiments.md")
+def kept_rows(name):
+    return experiments.read(pages.DOCS / "rows" / f"{name}.jsonl.gz")
+
+
+@pytest.mark.parametrize("name", ["snr", "rank"])
+def test_the_tables_of_all_systems_are_what_the_kept_rows_say(name):
+    assert figures.text_table(kept_rows(name), name) in pages.text_of("experiments.md")
+
+
+@pytest.mark.scenes
+@pytest.mark.usefixtures("data_folder")
+def test_the_tables_of_tuned_systems_are_what_the_kept_rows_say():
+    """By the command of the page, which finds all that it asks for."""
+    (command,) = re.findall(r"^    fastccpd experiment snr --tuned .+$", pages.text_of("experiments.md"), re.MULTILINE)
+    assert "--tuning-runs 24 --runs 3 --snr 0,5,10" in command
+
+    def nothing_is_missing(done, total):
+        assert done == total
+
+    known = [row for name in ("scenes", "snr", "snr-tuned") for row in kept_rows(name)]
+    found = experiments.snr(
+        runs=3, snr=(0, 5, 10), tuned=True, tuning_runs=24, known=known, progress=nothing_is_missing
+    )
+    assert figures.text_table(found, "snr") in pages.text_of("experiments.md")
 
 
 def test_what_the_registry_knows_is_on_the_page():

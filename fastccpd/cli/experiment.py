@@ -52,8 +52,11 @@ def add(commands):
             "--ranks", type=lists.ranks, metavar="R", help="of the tensor methods: a list 10,30 or a range 10:80:10"
         )
         kind.add_argument("--tuned", action="store_true", help=f"rivals also {figures.UPPER_BOUND}")
+        kind.add_argument("--tuning-runs", type=int, metavar="N", help=experiment_scenes.TUNING_RUNS)
         if name == "bands":
             kind.add_argument("--band", type=int, default=34, help="the band to picture, from 1 (default 34)")
+        text = "files of rows (.jsonl or .jsonl.gz) that are not computed again; with --redraw, what is drawn"
+        kind.add_argument("--from", dest="known", type=Path, nargs="+", default=[], metavar="FILE", help=text)
         kind.add_argument("--quick", action="store_true", help="a few runs only, to see it come out")
         kind.add_argument("--workers", type=int, metavar="N", help="processes of one thread (default: one a core)")
         kind.add_argument("-o", "--output", type=Path, metavar="FOLDER", help=f"(default fastccpd-{name})")
@@ -67,14 +70,18 @@ def run(options):
     folder = options.output or Path(f"fastccpd-{name}")
     file = folder / "rows.jsonl"
     read = scenes.files_read(options.scene) if options.scene in scenes.names() else []
-    check_apart([(name, path, [path]) for name, path in _files(name, folder).items()], read)
-    if options.redraw:
+    check_apart([(name, path, [path]) for name, path in _files(name, folder).items()], [*read, *options.known])
+    known = [row for given in options.known for row in experiments.read(given) if row["scene"] == options.scene]
+    if options.redraw and options.known:
+        file, rows = options.known[0], known
+    elif options.redraw:
         rows = experiments.read(file)
     else:
         folder.mkdir(exist_ok=True)
         with rows_progress(f"experiment {name}", options.quiet) as progress:
-            rows = getattr(experiments, name)(**_settings(options), file=file, progress=progress)
+            rows = getattr(experiments, name)(**_settings(options), known=known, file=file, progress=progress)
     check_drawable(file, rows)
+    folder.mkdir(exist_ok=True)
     print(_draw(name, rows, folder, options.messages), end="")
     errors = [row for row in rows if "error" in row]
     if errors:
@@ -86,7 +93,7 @@ def _settings(options):
     """What the experiment's function is given: what was asked for, else what --quick or the paper has."""
     name = options.experiment
     defaults = {**_DEFAULTS[name], **(_QUICK[name] if options.quick else {})}
-    named = ("scene", "runs", "snr", "methods", "ranks", "workers", "tuned", "band")
+    named = ("scene", "runs", "snr", "methods", "ranks", "workers", "tuned", "tuning_runs", "band")
     given = {key: getattr(options, key) for key in named if getattr(options, key, None) is not None}
     return {**defaults, **given}
 

@@ -16,6 +16,8 @@ from .progress import rows_progress
 _QUICK = {"scenes": ("synthetic",), "snr": (5.0, 20.0, None), "draws": 1}
 _FILES = ("rows.jsonl", "rows.csv", "standings.csv", "standings.md", "scenes.png", "gains.png")
 
+TUNING_RUNS = "the most runs that tuning takes in a cell (default and most: 40)"
+
 
 def add(kinds):
     text = "every scene at every SNR: every system as published and tuned, and who wins where"
@@ -28,8 +30,7 @@ def add(kinds):
     kind.add_argument("--draws", type=lists.draws, metavar="N", help="noise draws (default 3)")
     kind.add_argument("--ratio", type=int, metavar="D", help="fine pixels per coarse one (default 4, for a pair 3)")
     kind.add_argument("--published", action="store_true", help="published settings alone, nothing tuned")
-    text = "the most runs that tuning takes in a cell (default and most: 40)"
-    kind.add_argument("--tuning-runs", type=int, metavar="N", help=text)
+    kind.add_argument("--tuning-runs", type=int, metavar="N", help=TUNING_RUNS)
     kind.add_argument("--time-limit", type=float, metavar="S", help="seconds of one run (default: none)")
     text = "files of rows (.jsonl or .jsonl.gz) that are not computed again; those of other packages are shown too"
     kind.add_argument("--from", dest="known", type=Path, nargs="+", default=[], metavar="FILE", help=text)

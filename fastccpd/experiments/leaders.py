@@ -16,7 +16,10 @@ from .rows import counting, median_of, write_lines
 from .systems import OWN, in_order, label_of
 
 _TABLES = ("rsnr", "sam")
-_FOOTNOTE = f"\\* {UPPER_BOUND}; a rival that was not tuned counts as it is published.\n"
+_FOOTNOTE = (
+    f"\\* {UPPER_BOUND}; a rival that was not tuned counts as it is published. Tuned is by as many settings as the "
+    "median cell below has tried: with more, a rival can only come out better.\n"
+)
 
 
 def by_scene(rows):
@@ -40,15 +43,21 @@ def standings(rows):
     -------
     dict
         {(scene, snr): {(system, tuned): entry}}; an entry has the metrics, "seconds" (of the processor where they
-        are known), "peak_memory", "runs", and the "options" on the first draw.
+        are known), "peak_memory", "runs", the "options" on the first draw, and how many "settings" were tried.
     """
     cells = {}
     for scene, of_scene in by_scene(rows).items():
-        groups = {}
+        groups, tried = {}, {}
+        for row in of_scene:
+            setting = json.dumps(row["options"], sort_keys=True)
+            tried.setdefault((row["snr"], row["system"], row["tuned"]), set()).add(setting)
         for (level, system, tuned), row in counting(of_scene, "snr"):
             groups.setdefault(level, {}).setdefault((system, tuned), []).append(row)
         for level in abscissae(groups):
-            cells[scene, level] = {key: _entry(group) for key, group in groups[level].items()}
+            cells[scene, level] = {
+                key: _entry(group) | {"settings": len(tried.get((level, *key), ()))}
+                for key, group in groups[level].items()
+            }
     return cells
 
 
@@ -137,7 +146,7 @@ def where_beaten(cells, metric="rsnr"):
 
 def write_standings(path, rows):
     """Write the medians of every system in every cell as CSV, with their difference to the default."""
-    columns = ["scene", "snr", "system", "tuned", "runs", *usual_names(), "seconds", "peak_memory"]
+    columns = ["scene", "snr", "system", "tuned", "settings", "runs", *usual_names(), "seconds", "peak_memory"]
     columns += [f"{metric}_minus_{methods.DEFAULT}" for metric in _TABLES] + ["options"]
     lines = []
     for (scene, level), cell in standings(rows).items():
@@ -203,7 +212,8 @@ def gain_over_tuned(cell, metric="rsnr"):
 def _summary(cells):
     """For each system: the cells it was run in, how many it wins from the default, by how much, and its time."""
     own = methods.DEFAULT
-    heads = ("cells", "tuned*", f"beats {own}", "tuned*", f"median R-SNR − {own}'s", "tuned*", "median CPU seconds")
+    heads = ("cells", "tuned*", "settings tried", f"beats {own}", "tuned*", f"median R-SNR − {own}'s", "tuned*")
+    heads = (*heads, "median CPU seconds")
     lines = ["| system | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
     for system in in_order({system for cell in cells.values() for system, _ in cell}):
         counts, won, by = [], [], []
@@ -214,10 +224,12 @@ def _summary(cells):
             counts.append(str(len(entries)))
             won.append(str(sum(gap > 0 for gap in gaps)) if gaps else "–")
             by.append(_number(median(gaps) if gaps else None, sign="+"))
+        tried = [cell[system, True]["settings"] for cell in cells.values() if (system, True) in cell]
+        counts.append(f"{median(tried):.0f}" if tried else "–")
         seconds = [cell[system, False]["seconds"] for cell in cells.values() if (system, False) in cell]
         known = [value for value in seconds if value is not None]
         time = f"{median(known):.2g}" if known else "–"
-        lines.append(_line(label_of(system), counts[0], [counts[1], *won, *by, time]))
+        lines.append(_line(label_of(system), counts[0], [*counts[1:], *won, *by, time]))
     return "\n".join(lines) + "\n"
 
 

@@ -22,7 +22,18 @@ SCENE_SNRS = (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, None)
 _MOST_ROWS = 100_000
 
 
-def bands(scene="salinas-a", methods=None, runs=1, snr=(5,), ranks=None, band=34, tuned=False, file=None, **how):
+def bands(
+    scene="salinas-a",
+    methods=None,
+    runs=1,
+    snr=(5,),
+    ranks=None,
+    band=34,
+    tuned=False,
+    tuning_runs=MOST,
+    file=None,
+    **how,
+):
     """The first experiment: pictures of one band of what each system recovers.
 
     Parameters
@@ -40,8 +51,10 @@ def bands(scene="salinas-a", methods=None, runs=1, snr=(5,), ranks=None, band=34
     band : int
         The band to picture, from 1.
     tuned : bool
-        Whether to tune every rival too, with the truth: an upper bound. It is tuned on the first draw, and run on the
-        others as it was best there.
+        Whether to tune every rival too, with the truth: an upper bound. It is tuned on the first draw, without a
+        filter, and scored on all draws as it was best there.
+    tuning_runs : int
+        The most runs that the search may take. One that ended early goes on from its rows.
     file : path, optional
         A JSON-lines file to add the rows to, and to take those from that it has.
     known : iterable of dict
@@ -57,19 +70,24 @@ def bands(scene="salinas-a", methods=None, runs=1, snr=(5,), ranks=None, band=34
         Scores under "metrics", after the Lee filter under "lee", pictures under "maps".
     """
     as_count(band, "band", most=band_count(scene))
-    return runner.run(_jobs([scene], chosen(methods, ranks), runs, snr, tuned, band=band), file, **how)
+    return runner.run(_jobs([scene], chosen(methods, ranks), runs, snr, tuned, tuning_runs, band=band), file, **how)
 
 
-def snr(scene="salinas-a", methods=None, runs=50, snr=SNRS, ranks=None, tuned=False, file=None, **how):
+def snr(
+    scene="salinas-a", methods=None, runs=50, snr=SNRS, ranks=None, tuned=False, tuning_runs=MOST, file=None, **how
+):
     """The second experiment: every system at every SNR, many noise draws. For parameters and rows see `bands`."""
     band_count(scene)  # a scene that cannot be had is one error here, not one in each process
-    return runner.run(_jobs([scene], chosen(methods, ranks), runs, snr, tuned), file, **how)
+    return runner.run(_jobs([scene], chosen(methods, ranks), runs, snr, tuned, tuning_runs), file, **how)
 
 
-def rank(scene="indian-pines", methods=None, runs=10, snr=(5,), ranks=RANKS, tuned=False, file=None, **how):
+def rank(
+    scene="indian-pines", methods=None, runs=10, snr=(5,), ranks=RANKS, tuned=False, tuning_runs=MOST, file=None, **how
+):
     """The third experiment: the tensor methods at every rank; tuned, by all but the rank. See `bands`."""
     band_count(scene)
-    return runner.run(_jobs([scene], chosen(methods, ranks, tensor_only=True), runs, snr, tuned), file, **how)
+    systems = chosen(methods, ranks, tensor_only=True)
+    return runner.run(_jobs([scene], systems, runs, snr, tuned, tuning_runs), file, **how)
 
 
 def scenes(
@@ -99,7 +117,7 @@ def scenes(
     time_limit : float, optional
         Seconds, of one run.
     tuning_runs : int
-        The most runs that the tuning of a cell may take. A search that ended early goes on from its rows.
+        As in `bands`, of each cell.
 
     Returns
     -------
@@ -107,12 +125,11 @@ def scenes(
     """
     systems = chosen(methods)
     limit = None if time_limit is None else as_number(time_limit, "time_limit")
-    most = as_count(tuning_runs, "tuning_runs", most=MOST)
     names = [name for name in scene_names() if name != "synthetic"] if scenes is None else list(scenes)
     for name in names:
         simulated(name, None, 0, ratio)  # one that cannot be had is one error here, not one in each process
-    # Nothing here shows tuned rows after the Lee filter, which would take a third of the time.
-    jobs = _jobs(names, systems, draws, snr, tuned, most, ratio=ratio, time_limit=limit, filtered=False)
+    # Nothing here shows tuned rows after the Lee filter.
+    jobs = _jobs(names, systems, draws, snr, tuned, tuning_runs, ratio=ratio, time_limit=limit, filtered=False)
     return runner.run(jobs, file, **how)
 
 
@@ -131,8 +148,9 @@ def tasks(scene, systems, runs, snrs, **common):
     return planned
 
 
-def _jobs(scenes, systems, runs, snrs, tuned=False, most=MOST, ratio=None, filtered=True, **common):
+def _jobs(scenes, systems, runs, snrs, tuned=False, tuning_runs=MOST, ratio=None, filtered=True, **common):
     """The published settings of all first, then cell by cell the tuned ones, `filtered` or not."""
+    most = as_count(tuning_runs, "tuning_runs", most=MOST)
     published = []
     for scene in scenes:
         size = usual_ratio(scene) if ratio is None else ratio
@@ -143,7 +161,7 @@ def _jobs(scenes, systems, runs, snrs, tuned=False, most=MOST, ratio=None, filte
         for task in published:
             cells.setdefault((task.scene, task.snr, task.system), []).append(task)
         jobs += [
-            runner.Job(_tuned(cell, filtered, most), most + len(cell))
+            runner.Job(_tuned(cell, filtered, most), most + len(cell) + filtered)
             for cell in cells.values()
             if named(cell[0].system).grid()
         ]
@@ -151,7 +169,10 @@ def _jobs(scenes, systems, runs, snrs, tuned=False, most=MOST, ratio=None, filte
 
 
 def _tuned(cell, filtered, most):
-    """The tasks of tuning: a search on the first of a cell's images, and the best setting on the others."""
+    """The tasks of tuning: a search on the first of a cell's images, and the best setting on all.
+
+    The search looks at no score after the Lee filter, so its rows have none, and every experiment can share them.
+    """
     first, *others = cell
     (row,) = yield [first]
     settings = search(named(first.system), score_of(row), most)
@@ -162,6 +183,6 @@ def _tuned(cell, filtered, most):
         except StopIteration as end:
             best = end.value
             break
-        scores = [score_of(row) for row in (yield [first.tuned_to(options, filtered) for options in batch])]
+        scores = [score_of(row) for row in (yield [first.tuned_to(options, False) for options in batch])]
     if best != first.options:
-        yield [task.tuned_to(best, filtered) for task in others]
+        yield [task.tuned_to(best, filtered) for task in (cell if filtered else others)]

@@ -179,10 +179,15 @@ def counting(rows, by, scores="metrics"):
         yield (place, system, True), row
 
 
+def as_kept(number):
+    """A number as rows that are kept have it: to six digits."""
+    return float(f"{number:.6g}")
+
+
 def _to_six_digits(name, value):
     if name in ("metrics", "lee"):
         return {metric: _to_six_digits("cost", score) for metric, score in value.items()}
-    return float(f"{value:.6g}") if name in ("seconds", "cpu_seconds", "cost") and isinstance(value, float) else value
+    return as_kept(value) if name in ("seconds", "cpu_seconds", "cost") and isinstance(value, float) else value
 
 
 def _plain(row, by):

@@ -21,6 +21,8 @@ import math
 from collections.abc import Generator
 from typing import Any
 
+from .rows import as_kept
+
 #: The most runs that tuning may take, on top of that of the published setting.
 MOST = 40
 
@@ -80,9 +82,13 @@ def _values_beside(walk):
 
 
 def score_of(row):
-    """The R-SNR of a row; less than any other where there is none."""
+    """The R-SNR of a row; less than any other where there is none.
+
+    To the digits of a row that is kept: with more, two settings that differ by less would lead a search from rows on
+    file another way than the run that made them.
+    """
     rsnr = row.get("metrics", {}).get("rsnr")
-    return -math.inf if rsnr is None else rsnr
+    return -math.inf if rsnr is None else as_kept(rsnr)
 
 
 class _Walk:

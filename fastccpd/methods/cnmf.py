@@ -163,7 +163,7 @@ class Unmixing:
             return self.H
         count = self.H_valid.sum(axis=0)
         if not count.all():
-            raise ValueError(f"hsi_valid: band {count.argmin()} has no data; 'cnmf' needs some of every band")
+            raise ValueError(f"hsi_valid: band {count.argmin() + 1} has no data; 'cnmf' needs some of every band")
         return np.where(self.H_valid, self.H, self.H.sum(axis=0) / count)
 
     def begin(self, W: Array) -> None:

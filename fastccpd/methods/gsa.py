@@ -153,8 +153,8 @@ class GSA(SharesBands):
             return linalg.solve(bands.T @ bands + weight * np.eye(count), bands.T @ target, assume_a="pos")
         if count >= pixels:
             warnings.warn(
-                f"hsi: {count} bands resemble band {m} of the MSI, but there are {pixels} pixels; their weights are "
-                "those of least norm",
+                f"hsi: {count} bands resemble band {m + 1} of the MSI, but there are {pixels} pixels; their weights "
+                "are those of least norm",
                 stacklevel=4,
             )
         # Every one of its drivers returns a tuple.

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fastccpd import experiments, fuse, plots
+from fastccpd.cli import main
 from fastccpd.experiments import figures, measuring, plans, rows, runner, systems
 from fastccpd.experiments.measuring import Task
 from fastccpd.imaging import add_noise, degrade, lee, metrics, preset, scenes
@@ -179,6 +180,22 @@ def test_a_killed_experiment_resumes_to_the_same_rows(tmp_path):
     resumed = rows.read(file)
     assert without_times(resumed) == without_times(rows.read(unbroken / "rows.jsonl"))
     assert len(resumed) == 36
+
+
+def test_the_command_takes_rows_of_files_and_draws_from_them(tmp_path, capsys):
+    arguments = ["experiment", "snr", "--scene", "synthetic", "--methods", "scott,stereo", "--runs", "1", "--snr", "5"]
+    first, second, third, kept = (tmp_path / name for name in ("first", "second", "third", "kept.jsonl.gz"))
+    assert main([*arguments, "-o", str(first)]) == 0
+    assert main(["experiment", "rows", str(first / "rows.jsonl"), "-o", str(kept)]) == 0
+    assert main([*arguments, "--from", str(kept), "-o", str(second)]) == 0
+    assert [row["seconds"] for row in rows.read(second / "rows.jsonl")] == [row["seconds"] for row in rows.read(kept)]
+    drawn = ["experiment", "snr", "--redraw", "--from", str(kept), "-o", str(third)]
+    assert main([*drawn, "--scene", "synthetic"]) == 0
+    assert (third / "medians.md").read_bytes() == (first / "medians.md").read_bytes()
+    assert not (third / "rows.jsonl").exists()
+    capsys.readouterr()
+    assert main([*drawn, "--scene", "moffett"]) == 2
+    assert "kept.jsonl.gz: holds no rows" in capsys.readouterr().err
 
 
 def test_a_worker_that_dies_is_reported(monkeypatch, tmp_path):

@@ -53,7 +53,7 @@ class TestThePlan:
 
     def test_a_short_search_is_the_beginning_of_a_long_one(self):
         def asked(most):
-            (_, job) = plans._jobs(["moffett"], ("fuse-sylvester",), 1, (5,), True, most)
+            (_, job) = plans._jobs(["moffett"], ("fuse-sylvester",), 1, (5,), True, most, filtered=False)
             found, batch = [], next(job.batches)
             while batch is not None:
                 found += [task.identity() for task in batch]
@@ -107,8 +107,8 @@ class TestTheTables:
             "|  | auto better than it by | +1.0 | -2.5 |",
         ]
         assert "|  | best rival, tuned* | stranger 18.5 | – |" in lines
-        assert "| stranger | 1 | 0 | 1 | – | +0.5 | – | 0.5 |" in lines
-        assert "| FUSE | 1 | 1 | 0 | 1 | -1.0 | +2.5 | 0.5 |" in lines
+        assert "| stranger | 1 | 0 | – | 1 | – | +0.5 | – | 0.5 |" in lines
+        assert "| FUSE | 1 | 1 | 1 | 0 | 1 | -1.0 | +2.5 | 0.5 |" in lines
         assert figures.UPPER_BOUND in page
         assert "## b" in lines
         assert "| UC-C-Tucker | 11.0 | – |" in lines
@@ -202,7 +202,7 @@ def test_a_system_that_was_tuned_in_one_cell_is_not_called_tuned_in_another(two_
     cells = leaders.standings(found)
     assert ("hysure", True) in cells["a", 5.0]
     assert ("hysure", True) not in cells["a", None]
-    assert "| HySure | 2 | 1 | 0 | 0 | -9.0 | -1.0 | 0.5 |" in leaders.winners(found).splitlines()
+    assert "| HySure | 2 | 1 | 4 | 0 | 0 | -9.0 | -1.0 | 0.5 |" in leaders.winners(found).splitlines()
 
 
 class TestTheCommand:

@@ -181,13 +181,40 @@ class TestAnExperiment:
         for level in (5.0, 20.0):
             cell = [row for row in made if row["snr"] == level]
             first = [row for row in cell if row["run"] == 0]
-            tuned = [row for row in first if row["tuned"]]
+            tuned = [row for row in first if row["tuned"] and "lee" not in row]
             assert len(systems.SYSTEMS["scott"].grid()) < len(tuned) <= tuning.MOST
             best = max(first, key=tuning.score_of)
             (other,) = (row for row in cell if row["run"] == 1 and row["tuned"])
             assert other["options"] == best["options"]
             table = rows.medians(made, "snr")
             assert table[level, "scott", True]["rsnr"] > table[level, "scott", False]["rsnr"] + 3.0
+
+    def test_filters_the_best_setting_alone(self, found):
+        made, _ = found
+        for level in (5.0, 20.0):
+            cell = [row for row in made if row["snr"] == level]
+            best = max((row for row in cell if row["run"] == 0), key=tuning.score_of)
+            filtered = [row for row in cell if row["tuned"] and "lee" in row]
+            assert [(row["run"], row["options"]) for row in filtered] == [(0, best["options"]), (1, best["options"])]
+            assert rows.medians(made, "snr", filtered=True)[level, "scott", True]["runs"] == 2
+
+    def test_takes_no_more_runs_than_it_is_given(self, found):
+        made, _ = found
+        fewer = counted(known=made, tuning_runs=4)[0]
+        cells = [[row for row in fewer if row["snr"] == level and row["tuned"]] for level in (5.0, 20.0)]
+        assert [sum("lee" not in row for row in cell) for cell in cells] == [4, 4]
+        with pytest.raises(ValueError, match="^tuning_runs: got 41; .*at most 40 is needed"):
+            counted(tuning_runs=41)
+
+    def test_shares_its_search_with_the_experiment_of_all_scenes(self, found):
+        made, _ = found
+        searched = [row for row in made if not (row["tuned"] and "lee" in row)]
+        counts = []
+        experiments.scenes(
+            ("synthetic",), ("scott",), (5, 20), 1, known=searched, progress=lambda *count: counts.append(count)
+        )
+        (only,) = counts
+        assert only[0] == only[1]
 
     def test_goes_on_where_it_stopped(self, found, tmp_path):
         made, file = found
@@ -200,6 +227,13 @@ class TestAnExperiment:
             assert len(counts) == len(lines) - kept + 1
             assert counts[-1] == (len(lines), len(lines))
             assert all(done <= total for done, total in counts)
+
+    def test_goes_the_same_way_from_rows_that_are_kept(self, found, tmp_path):
+        made, _ = found
+        rows.pack(tmp_path / "kept.jsonl.gz", made)
+        kept = rows.read(tmp_path / "kept.jsonl.gz")
+        assert counted(known=kept) == (kept, [(len(made), len(made))])
+        assert tuning.score_of({"metrics": {"rsnr": 19.23681}}) == tuning.score_of({"metrics": {"rsnr": 19.23684}})
 
     def test_takes_rows_of_other_files_for_its_own(self, found):
         made, _ = found

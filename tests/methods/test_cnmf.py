@@ -188,7 +188,7 @@ def test_an_hsi_band_without_data_is_refused():
     _, problem = problem_of()
     there = np.ones(12, bool)
     there[3] = False
-    with pytest.raises(ValueError, match=r"^hsi_valid: band 3 has no data; 'cnmf' needs some of every band"):
+    with pytest.raises(ValueError, match=r"^hsi_valid: band 4 has no data; 'cnmf' needs some of every band"):
         CNMF(rank=3).solve(replace(problem, hsi_valid=there), rng=np.random.default_rng(0))
 
 

@@ -91,7 +91,7 @@ def test_more_bands_than_pixels_have_weights_of_least_norm_and_a_warning():
     P = blur(8)
     degradation = Degradation(P, P, band_means(12, 1))
     problem = Problem(*degrade(rng.random((8, 8, 12)), degradation), degradation)
-    with pytest.warns(UserWarning, match=r"^hsi: 12 bands resemble band 0 of the MSI, but there are 4 pixels"):
+    with pytest.warns(UserWarning, match=r"^hsi: 12 bands resemble band 1 of the MSI, but there are 4 pixels"):
         image = GSA().solve(problem).image.render()
     np.testing.assert_allclose(image, plain.gsa(problem), rtol=0, atol=1e-10)
     with warnings.catch_warnings():
