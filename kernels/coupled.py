@@ -233,9 +233,17 @@ def hessian_pieces(stages, from_back, inputs, z, t, T, X, L, parts, out, sums):
     n = take(stages[0], pieces, from_back)
     while n >= 0:
         n = rows[n, 2]
-        here = U[rows[n, 1] : rows[n + 1, 1]]
-        tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
-        panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
+        tensor, mode = n // 3, n % 3
+        seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))
+        here = U[seen]
+        for i in range(own.start, own.stop):
+            for r in range(z.shape[1]):
+                t[tensor, i, r] = slope[i, r] * z[i, r]
+        tangent = t[tensor, own]
+        if not _is_identity(bounds, n):
+            _apply(values, places, bounds, n, tangent, T[seen])
+            tangent = T[seen]
+        panel(tangent, True, here, STORE, here[0], X[tensor, mode], here, X[tensor, mode, 0])
         finish(stages[0])
         n = take(stages[0], pieces, from_back)
     wait(stages[0], pieces)
@@ -265,18 +273,3 @@ def hessian_pieces(stages, from_back, inputs, z, t, T, X, L, parts, out, sums):
         sums[group] = dot_rows(z, out, start, stop)
         finish(stages[2])
         group = take(stages[2], sums.shape[0], from_back)
-
-
-@device
-def _tangent(values, places, bounds, rows, n, slope, z, t, T):
-    """slope * z in one mode, as its tensor sees it."""
-    mode = n % 3
-    first, stop = rows[mode, 0], _end_in_u(rows, mode, z)
-    for i in range(first, stop):
-        for r in range(z.shape[1]):
-            t[i, r] = slope[i, r] * z[i, r]
-    if _is_identity(bounds, n):
-        return t[first:stop]
-    seen = T[rows[n, 1] : rows[n + 1, 1]]
-    _apply(values, places, bounds, n, t[first:stop], seen)
-    return seen

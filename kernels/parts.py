@@ -14,8 +14,9 @@ from numba import extending
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-# FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
-FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+# FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan. What kernels
+# work on belongs to their callers, so references are not counted: code for it would be a sixth of all that is compiled.
+FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy", "_nrt": False}
 
 # Entrances that nobody uses: kernels are called by Python alone, their helpers by compiled code alone.
 NO_C_ENTRANCE = {"no_cfunc_wrapper": True}
@@ -80,6 +81,9 @@ class PartCompiler(WholeCompiler):
 # To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
 device: Any = numba.njit(**FLAGS, **_NO_ENTRANCE, pipeline_class=PartCompiler)
 intrinsic: Any = extending.intrinsic
+
+# For the compiled entrances of others, which allocate: these count references, as Numba does by default.
+allocating: Any = numba.njit(**(FLAGS | _NO_ENTRANCE | {"_nrt": True}), pipeline_class=PartCompiler)
 
 # For the few numbers that must be those of the same function in plain Python, to the last bit: no multiply-add. Left
 # unsaid, `fastmath` would be the caller's.
