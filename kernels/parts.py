@@ -10,9 +10,12 @@ import gc
 from typing import Any
 
 import numba
+from llvmlite.binding import Linkage
 from numba import extending
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
 
 # FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan. What kernels
 # work on belongs to their callers, so references are not counted: code for it would be a sixth of all that is compiled.
@@ -23,21 +26,39 @@ NO_C_ENTRANCE = {"no_cfunc_wrapper": True}
 _NO_ENTRANCE = NO_C_ENTRANCE | {"no_cpython_wrapper": True}
 
 
+# There are no closures in kernels, no expressions of whole arrays, and nobody's overloads ask to be inlined.
+_UNNEEDED = (InlineClosureLikes, InlineOverloads, NopythonRewrites)
+
+
 class _Whole(JITCodeLibrary):
     """The code of a kernel."""
 
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
 
+    def add_linking_library(self, library):
+        """With all that it calls in turn: a part holds its own code alone."""
+        if library not in self._linking_libraries:
+            super().add_linking_library(library)
+            if isinstance(library, _Part):
+                for further in library._linking_libraries:
+                    self.add_linking_library(further)
+
 
 class _Part(_Whole):
     """The translated code of a helper, to be linked into that of its callers."""
 
-    def _optimize_final_module(self):
-        pass
-
-    def _finalize_final_module(self):
+    def finalize(self):
+        """Nothing is linked, optimised or checked here."""
+        self._raise_if_finalized()
         self._finalized = True
+
+    def _get_module_for_linking(self):
+        self._ensure_finalized()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"
+        return self._final_module
 
     def get_pointer_to_function(self, name):
         """None: there is no machine code."""
@@ -57,6 +78,15 @@ class WholeCompiler(Compiler):
     """Numba's compiler for kernels."""
 
     _library = _Whole
+
+    def define_pipelines(self):
+        """Without the passes that find nothing to do in kernels."""
+        pipelines = super().define_pipelines()
+        if not self.state.flags.auto_parallel.enabled:
+            for pipeline in pipelines:
+                pipeline.passes = [step for step in pipeline.passes if step[0] not in _UNNEEDED]
+                pipeline.finalize()
+        return pipelines
 
     def compile_extra(self, func):
         if self.state.library is None:
