@@ -15,6 +15,7 @@ from .jit import device, kernel
 from .scratch import borrow, give_back
 from .simd import STORE, padded, panel
 from .team import part_of
+from .views import matrix_at, rows_of
 
 COLUMN_BLOCK = 64
 
@@ -40,11 +41,12 @@ def render(team, A, B, Ct, out):
     """
     I, J, K = out.shape
     scaled, model = borrow(COLUMN_BLOCK * B.shape[1], B), borrow(COLUMN_BLOCK * Ct.shape[1], B)
-    by_terms, by_bands = scaled.reshape(COLUMN_BLOCK, B.shape[1]), model.reshape(COLUMN_BLOCK, Ct.shape[1])
+    by_terms = matrix_at(scaled, 0, COLUMN_BLOCK, B.shape[1])
+    by_bands = matrix_at(model, 0, COLUMN_BLOCK, Ct.shape[1])
     for i in part_of(team, I):
         for j in range(0, J, COLUMN_BLOCK):
             n = min(J - j, COLUMN_BLOCK)
-            _model_block(A[i], B[j : j + n], Ct, by_terms[:n], by_bands[:n])
+            _model_block(A[i], rows_of(B, j, j + n), Ct, rows_of(by_terms, 0, n), rows_of(by_bands, 0, n))
             for m in range(n):
                 for k in range(K):
                     out[i, j + m, k] = by_bands[m, k]
@@ -61,7 +63,8 @@ def residual_sums(team, Y, A, B, Ct, sums):
     """
     I, J, K = Y.shape
     scaled, model = borrow(COLUMN_BLOCK * B.shape[1], B), borrow(COLUMN_BLOCK * Ct.shape[1], B)
-    by_terms, by_bands = scaled.reshape(COLUMN_BLOCK, B.shape[1]), model.reshape(COLUMN_BLOCK, Ct.shape[1])
+    by_terms = matrix_at(scaled, 0, COLUMN_BLOCK, B.shape[1])
+    by_bands = matrix_at(model, 0, COLUMN_BLOCK, Ct.shape[1])
     # One sum a band: independent chains, which the compiler may run side by side.
     total = borrow(K, sums)
     for group in part_of(team, sums.shape[0]):
@@ -70,7 +73,7 @@ def residual_sums(team, Y, A, B, Ct, sums):
         for i in range(group * ROWS_PER_SUM, min(I, (group + 1) * ROWS_PER_SUM)):
             for j in range(0, J, COLUMN_BLOCK):
                 n = min(J - j, COLUMN_BLOCK)
-                _model_block(A[i], B[j : j + n], Ct, by_terms[:n], by_bands[:n])
+                _model_block(A[i], rows_of(B, j, j + n), Ct, rows_of(by_terms, 0, n), rows_of(by_bands, 0, n))
                 for m in range(n):
                     for k in range(K):
                         difference = np.float64(Y[i, j + m, k] - by_bands[m, k])

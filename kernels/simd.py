@@ -110,17 +110,18 @@ def _emit_tile(module, name, rows, vectors, element, out_element):
     n.add_incoming(const(0), entry)
     row = b.mul(n, const(rows))
     y = b.gep(first_y, [b.mul(row, step)])
+    y_rows = [b.gep(y, [b.mul(const(m), step)]) for m in range(rows)]
     out, d = b.gep(first_out, [b.mul(row, ldo)]), b.gep(first_d, [b.mul(row, ldd)])
     b.cbranch(b.icmp_signed(">", depth, const(0)), loop, done)
 
     b.position_at_end(loop)
     k = b.phi(i64)
     acc = {cell: b.phi(vector) for cell in cells}
+    along = b.mul(k, stride)
     c_row = [load(c, b.add(b.mul(k, ldc), const(v * width))) for v in range(vectors)]
     updated = {}
     for m in range(rows):
-        offset = b.add(b.mul(k, stride), b.mul(const(m), step))
-        lane_0 = b.insert_element(undefined, b.load(b.gep(y, [offset])), ir.Constant(ir.IntType(32), 0))
+        lane_0 = b.insert_element(undefined, b.load(b.gep(y_rows[m], [along])), ir.Constant(ir.IntType(32), 0))
         splat = b.shuffle_vector(lane_0, undefined, every_lane_0)
         for v in range(vectors):
             updated[m, v] = b.call(fma, [splat, c_row[v], acc[m, v]])

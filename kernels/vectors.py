@@ -18,6 +18,7 @@ from .jit import device, kernel
 from .lanes import LANES, fill, load, multiply_add, negate, store, total_of_lanes
 from .sharing import claim, done, wait
 from .team import part_of
+from .views import flat
 
 PIECE = 8192
 
@@ -47,7 +48,7 @@ def _piece_dot(a, b, first, stop):
 def dot_rows(a, b, first, stop):
     """<a[first:stop], b[first:stop]> of matrices."""
     width = a.shape[1]
-    return _piece_dot(a.reshape(-1), b.reshape(-1), first * width, stop * width)
+    return _piece_dot(flat(a), flat(b), first * width, stop * width)
 
 
 @device
