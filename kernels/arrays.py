@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .jit import ALIGNMENT
+from .scratch import ALIGNMENT
 from .simd import padded
 
 

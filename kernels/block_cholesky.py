@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .arrays import aligned, as_real, check_out, deliver, readonly
-from .jit import device, kernel, scratch
+from .jit import device, kernel
 from .lanes import LANES, add, fill, fill_as, load, load_as, multiply, multiply_add, negate, reciprocal_root, store
+from .scratch import borrow, give_back
 from .team import part_of
 
 
@@ -160,13 +161,16 @@ def factor_scaled_blocks(team, groups, coefficients, Q, slope, diagonal, damping
     diagonal, L L' = block / mean + damping I. Of Q the leading R x R entries count.
     """
     R, T = slope.shape[1], Q.shape[0]
+    shares, slopes, diagonals = borrow(T * LANES, means), borrow(R * LANES, means), borrow(R * LANES, means)
+    roots = borrow(LANES, means)
     for group in part_of(team, L.shape[0]):
         first, filled, stack = groups[group, 0], groups[group, 1], groups[group, 2]
-        shares = np.zeros(T * LANES)
-        slopes = np.zeros(R * LANES)
-        diagonals = np.ones(R * LANES)
-        roots = np.empty(LANES)
         block = L[group]
+        for t in range(T):
+            store(shares, t * LANES, fill(0.0))
+        for r in range(R):
+            store(slopes, r * LANES, fill(0.0))
+            store(diagonals, r * LANES, fill(1.0))
         for n in range(filled):
             for t in range(T):
                 shares[t * LANES + n] = coefficients[first + n, t]
@@ -199,6 +203,10 @@ def factor_scaled_blocks(team, groups, coefficients, Q, slope, diagonal, damping
                     total = add(load(diagonals, r * LANES), total)
                 store(block, (_triangle(r) + s) * LANES, total)
         _factor(block, R)
+    give_back(shares)
+    give_back(slopes)
+    give_back(diagonals)
+    give_back(roots)
 
 
 @kernel
@@ -288,7 +296,7 @@ def _solve_upper(L, R, y):
 def solve_group(groups, L, means, rhs, x, group):
     """x_i = (means_i L_i L_i')^-1 rhs_i for the rows of one group."""
     R = rhs.shape[1]
-    y = scratch(R, LANES, rhs).reshape(-1)
+    y = borrow(R * LANES, rhs)
     for n in range(R * LANES):
         y[n] = 0.0
     factor = L[group]
@@ -302,6 +310,7 @@ def solve_group(groups, L, means, rhs, x, group):
     for n in range(filled):
         for r in range(R):
             x[first + n, r] = y[r * LANES + n]
+    give_back(y)
 
 
 @kernel

@@ -24,10 +24,11 @@ from numpy.typing import DTypeLike
 
 from .block_cholesky import LANES, factor_blocks, solve_blocks, triangle
 from .gram import gramians
-from .jit import COMPILED, callback, device, scratch
+from .jit import COMPILED, allocating, callback, device
 from .jtj import nine_blocks
 from .mttkrp import SLAB_FLOPS, blocks_for, mttkrp_add
 from .reconstruct import ROWS_PER_SUM, render, residual_sums
+from .scratch import ALIGNMENT
 from .simd import ADD, STORE, VECTOR_BYTES, panel
 from .team import alone
 
@@ -38,20 +39,28 @@ _factor_blocks, _solve_blocks, _triangle = factor_blocks.body, solve_blocks.body
 _OPERATOR_ROWS = 16
 
 
+@allocating
+def _scratch(rows, width, like):
+    """An uninitialised aligned (rows, width) array of the dtype of `like`."""
+    buffer = np.empty(rows * width + ALIGNMENT // like.itemsize, like.dtype)
+    start = (-buffer.ctypes.data % ALIGNMENT) // like.itemsize
+    return buffer[start : start + rows * width].reshape(rows, width)
+
+
 @device
 def _whole_vectors(columns, like):
     lanes = VECTOR_BYTES // like.itemsize
     return -(-columns // lanes) * lanes
 
 
-@device
+@allocating
 def _zeros(rows, columns, like):
-    room = scratch(rows, columns, like)
+    room = _scratch(rows, columns, like)
     room[:] = 0
     return room
 
 
-@device
+@allocating
 def _stacked(A, B, C):
     """The three factors one above the other, their columns filled up with zeros."""
     I, J, K = A.shape[0], B.shape[0], C.shape[0]
@@ -62,7 +71,7 @@ def _stacked(A, B, C):
     return U
 
 
-@device
+@allocating
 def _turned(C):
     """C' with its bands, and its rows up to the padded rank, filled up with zeros."""
     K, R = C.shape
@@ -81,8 +90,8 @@ def _mttkrp(I, J, K, R, modes, Y, A, B, C, M0, M1, M2):
     width = U.shape[1]
     M = _zeros(I + J + K, width, np.empty(1, np.float64))
     blocks = _blocks_for((I, J, K), width)
-    part1 = scratch(blocks * (J + 1), width, tensor).reshape(blocks, J + 1, width)
-    part2 = scratch(blocks * K, width, M).reshape(blocks, K, width)
+    part1 = _scratch(blocks * (J + 1), width, tensor).reshape(blocks, J + 1, width)
+    part2 = _scratch(blocks * K, width, M).reshape(blocks, K, width)
     slab = max(1, int(SLAB_FLOPS // max(1, 4.0 * J * K * width)))
     for i in range(0, I, slab):
         end = min(I, i + slab)
@@ -257,7 +266,7 @@ def address(name: str, dtype: DTypeLike = np.float64) -> int:
         raise RuntimeError("name: there is no machine code where NUMBA_DISABLE_JIT is set; unset it")
     with _lock:
         if (name, ending) not in _addresses:
-            compiled = callback(ROUTINES[name][0], ending, signature(name, ending), uses_tiles=True)
+            compiled = callback(ROUTINES[name][0], ending, signature(name, ending), uses_tiles=True, _nrt=True)
             _addresses[name, ending] = cast(int, compiled.address)
         return _addresses[name, ending]
 

@@ -11,6 +11,7 @@ from .jit import device, kernel
 from .sharing import finish, take, wait
 from .team import in_rear
 from .vectors import add_scaled, dot_rows, in_order, next_direction
+from .views import flat
 
 # Numbers of a direction that are turned at a time.
 PIECE = 2048
@@ -33,7 +34,7 @@ def turn_pieces(stages, from_back, begins, g, alpha, before, groups, L, means, H
     What begins has p = 0, r = g and d = −y, whatever stood there; else g does not count.
     """
     R = p.shape[1]
-    flat_d, flat_Hd, flat_p, flat_r, flat_y = d.reshape(-1), Hd.reshape(-1), p.reshape(-1), r.reshape(-1), y.reshape(-1)
+    flat_d, flat_Hd, flat_p, flat_r, flat_y = flat(d), flat(Hd), flat(p), flat(r), flat(y)
     pieces, blocks = (flat_d.shape[0] + PIECE - 1) // PIECE, L.shape[0]
     group = take(stages[0], blocks, from_back)
     while group >= 0:

@@ -32,6 +32,7 @@ from .sharing import claim, done, finish, take, wait
 from .simd import ADD, STORE, panel
 from .team import in_rear
 from .vectors import dot_rows
+from .views import rows_of
 
 # Rows whose products with z are summed into one partial sum: fixed, so that the total does not depend on threads.
 ROWS_PER_SUM = 32
@@ -89,7 +90,7 @@ def _is_identity(bounds, n):
 def _apply(values, places, bounds, n, X, out):
     """out = P_n X for an operator that is not the identity."""
     clear(out)
-    add_blocks(values[bounds[n, 0] : bounds[n + 1, 0]], places[bounds[n, 1] : bounds[n + 1, 1]], X, out)
+    add_blocks(values, bounds[n, 0], rows_of(places, bounds[n, 1], bounds[n + 1, 1]), X, out)
 
 
 @kernel(uses_tiles=True)
@@ -115,8 +116,8 @@ def see(team, values, places, bounds, rows, squared, x, u, U, S, Q, sizes):
     wait(stages[0], groups)
     n = claim(stages[1])
     while n < pieces:
-        source = u[rows[n, 0] :]
-        target = U[rows[n, 1] : rows[n + 1, 1]]
+        source = rows_of(u, rows[n, 0], u.shape[0])
+        target = rows_of(U, rows[n, 1], rows[n + 1, 1])
         if _is_identity(bounds, n):
             for i in range(target.shape[0]):
                 for r in range(target.shape[1]):
@@ -151,12 +152,12 @@ def gradient(team, values, places, bounds, rows, weights, U, Q, M, scale, latent
         n = rows[n, 2]
         tensor, mode = n // 3, n % 3
         first, stop = rows[n, 1], rows[n + 1, 1]
-        part = parts[tensor, rows[n, 0] : _end_in_u(rows, mode, x)]
-        lifted = part if _is_identity(bounds, n) else G[first:stop]
+        part = rows_of(parts[tensor], rows[n, 0], _end_in_u(rows, mode, x))
+        lifted = part if _is_identity(bounds, n) else rows_of(G, first, stop)
         for i in range(stop - first):
             for r in range(M.shape[1]):
                 lifted[i, r] = share * M[first + i, r]
-        panel(U[first:stop], False, Q[tensor, mode], ADD, Q[0, 0, 0], lifted, U, G[0])
+        panel(rows_of(U, first, stop), False, Q[tensor, mode], ADD, Q[0, 0, 0], lifted, U, G[0])
         if not _is_identity(bounds, n):
             _apply(values, places, bounds, n, lifted, part)
         finish(stages[0])
@@ -233,9 +234,18 @@ def hessian_pieces(stages, from_back, inputs, z, t, T, X, L, parts, out, sums):
     n = take(stages[0], pieces, from_back)
     while n >= 0:
         n = rows[n, 2]
-        here = U[rows[n, 1] : rows[n + 1, 1]]
-        tangent = _tangent(values, places, bounds, rows, n, slope, z, t[n // 3], T)
-        panel(tangent, True, here, STORE, here[0], X[n // 3, n % 3], here, X[n // 3, n % 3, 0])
+        tensor, mode = n // 3, n % 3
+        start, stop, own = rows[mode, 0], _end_in_u(rows, mode, z), t[tensor]
+        for i in range(start, stop):
+            for r in range(z.shape[1]):
+                own[i, r] = slope[i, r] * z[i, r]
+        here, tangent = rows_of(U, rows[n, 1], rows[n + 1, 1]), rows_of(own, start, stop)
+        if not _is_identity(bounds, n):
+            seen = rows_of(T, rows[n, 1], rows[n + 1, 1])
+            _apply(values, places, bounds, n, tangent, seen)
+            tangent = seen
+        product = X[tensor, mode]
+        panel(tangent, True, here, STORE, here[0], product, here, product[0])
         finish(stages[0])
         n = take(stages[0], pieces, from_back)
     wait(stages[0], pieces)
@@ -244,14 +254,15 @@ def hessian_pieces(stages, from_back, inputs, z, t, T, X, L, parts, out, sums):
         n = rows[n, 2]
         tensor, mode = n // 3, n % 3
         first, second = _other_modes(mode)
-        seen, own = slice(rows[n, 1], rows[n + 1, 1]), slice(rows[mode, 0], _end_in_u(rows, mode, z))
-        identity = _is_identity(bounds, n)
-        tangent = t[tensor, own] if identity else T[seen]
-        product = parts[tensor, own] if identity else L[seen]
-        one_mode(U[seen], tangent, Q[tensor, mode], X[tensor, first], S[tensor, second], X[tensor, second],
-                 S[tensor, first], X[tensor, 3 + mode], product)  # fmt: skip
-        if not identity:
-            _apply(back_values, back_places, back_bounds, n, product, parts[tensor, own])
+        start, stop = rows[mode, 0], _end_in_u(rows, mode, z)
+        part = rows_of(parts[tensor], start, stop)
+        tangent, product = rows_of(t[tensor], start, stop), part
+        if not _is_identity(bounds, n):
+            tangent, product = rows_of(T, rows[n, 1], rows[n + 1, 1]), rows_of(L, rows[n, 1], rows[n + 1, 1])
+        one_mode(rows_of(U, rows[n, 1], rows[n + 1, 1]), tangent, Q[tensor, mode], X[tensor, first], S[tensor, second],
+                 X[tensor, second], S[tensor, first], X[tensor, 3 + mode], product)  # fmt: skip
+        if not _is_identity(bounds, n):
+            _apply(back_values, back_places, back_bounds, n, product, part)
         finish(stages[1])
         n = take(stages[1], pieces, from_back)
     wait(stages[1], pieces)
@@ -265,18 +276,3 @@ def hessian_pieces(stages, from_back, inputs, z, t, T, X, L, parts, out, sums):
         sums[group] = dot_rows(z, out, start, stop)
         finish(stages[2])
         group = take(stages[2], sums.shape[0], from_back)
-
-
-@device
-def _tangent(values, places, bounds, rows, n, slope, z, t, T):
-    """slope * z in one mode, as its tensor sees it."""
-    mode = n % 3
-    first, stop = rows[mode, 0], _end_in_u(rows, mode, z)
-    for i in range(first, stop):
-        for r in range(z.shape[1]):
-            t[i, r] = slope[i, r] * z[i, r]
-    if _is_identity(bounds, n):
-        return t[first:stop]
-    seen = T[rows[n, 1] : rows[n + 1, 1]]
-    _apply(values, places, bounds, n, t[first:stop], seen)
-    return seen

@@ -28,6 +28,7 @@ from .disk_cache import CACHE_DIRECTORY as CACHE_DIRECTORY
 from .disk_cache import before_first_use as before_first_use
 from .disk_cache import use_cache
 from .parts import FLAGS, NO_C_ENTRANCE, WholeCompiler
+from .parts import allocating as allocating
 from .parts import device as device
 from .parts import exact as exact
 from .parts import inlined as inlined
@@ -65,17 +66,6 @@ KERNELS = []
 
 # Whether there is a compiler: NUMBA_DISABLE_JIT=1 leaves plain Python.
 COMPILED = not numba.config.DISABLE_JIT
-
-# The widest vector registers there are: arrays that start on such a boundary are read a third faster.
-ALIGNMENT = 64
-
-
-@device
-def scratch(rows, width, like):
-    """An uninitialised aligned (rows, width) array of the dtype of `like`, for use inside kernels."""
-    buffer = np.empty(rows * width + ALIGNMENT // like.itemsize, like.dtype)
-    start = (-buffer.ctypes.data % ALIGNMENT) // like.itemsize
-    return buffer[start : start + rows * width].reshape(rows, width)
 
 
 class Kernel:

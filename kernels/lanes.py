@@ -3,8 +3,8 @@
 For algorithms that run the same scalar steps on eight problems at once. Numba would unroll a loop over eight lanes into
 scalar code; here each operation is one LLVM vector instruction. Arrays are one-dimensional; offsets count elements. A
 float32 array is widened as it is loaded and rounded as it is stored. `load_as`, `load_twice` and `fill_as` give vectors
-of the dtype of another array instead: of eight float32 where that is float32. With the JIT off the same names work on
-NumPy slices.
+of the dtype of another array instead: of eight float32 where that is float32. `total_of_lanes` adds them up, from the
+first to the last. With the JIT off the same names work on NumPy slices.
 """
 
 import numba
@@ -219,6 +219,24 @@ def _over_positive(b, value, divisor):
     return b.select(b.fcmp_ordered(">", value, zero), b.fdiv(one, divisor), zero)
 
 
+@intrinsic
+def _total(context, a):
+    def codegen(context, b, signature, args):
+        total = ir.Constant(ir.DoubleType(), 0.0)
+        for n in range(LANES):
+            total = b.fadd(total, b.extract_element(args[0], ir.Constant(ir.IntType(32), n)))
+        return total
+
+    return types.float64(lanes_type), codegen
+
+
+def _plain_total(a):
+    total = 0.0
+    for value in a:
+        total += value
+    return total
+
+
 def _plain_store(array, offset, value):
     array[offset : offset + LANES] = value
 
@@ -259,11 +277,11 @@ if numba.config.DISABLE_JIT:
     def multiply_add(a, b, c):
         return a * b + c
 
-    store, store_pairs = _plain_store, _plain_store_pairs
+    store, store_pairs, total_of_lanes = _plain_store, _plain_store_pairs, _plain_total
     reciprocal, reciprocal_root = _plain_reciprocal, _plain_reciprocal_root
     add, subtract, multiply, negate = np.add, np.subtract, np.multiply, np.negative
 else:
     load, load_as, load_twice, widen = _load, _load_as, _load_twice, _widen
     store, store_pairs, fill, fill_as = _store, _store_pairs, _fill, _fill_as
     add, subtract, multiply, multiply_add = _add, _subtract, _multiply, _multiply_add
-    negate, reciprocal, reciprocal_root = _negate, _reciprocal, _reciprocal_root
+    negate, reciprocal, reciprocal_root, total_of_lanes = _negate, _reciprocal, _reciprocal_root, _total

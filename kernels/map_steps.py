@@ -37,7 +37,7 @@ edge however high. Where Z is known roughly, p is bounded by a square, w |D Z|²
 
 import numpy as np
 
-from .jit import device, inlined, kernel
+from .jit import inlined, kernel
 from .lanes import (
     LANES,
     add,
@@ -52,8 +52,10 @@ from .lanes import (
     store,
     store_pairs,
     subtract,
+    total_of_lanes,
     widen,
 )
+from .scratch import borrow, give_back
 from .sharing import claim, done, wait
 from .team import part_of
 
@@ -62,17 +64,6 @@ GUARD = 16
 
 #: Numbers of a row that are summed up in the arithmetic of the direction, before the sum goes on in float64.
 RUN = 16 * LANES
-
-
-@device
-def _sum(lanes):
-    """Of the lanes of a vector, in order."""
-    values = np.empty(LANES)
-    store(values, 0, lanes)
-    total = 0.0
-    for n in range(LANES):
-        total += values[n]
-    return total
 
 
 @inlined
@@ -128,12 +119,14 @@ def blur_maps(
     back_starts, back_columns, back_values = back
     I1, J1, J = row_starts.shape[0] - 1, column_starts.shape[0] - 1, back_starts.shape[0] - 1
     up, Q = P * W, (P + LANES - 1) // LANES * LANES
+    row, blurred, coarse, mixed = borrow(W, d), borrow(W * Q, d), borrow(J1 * Q, d), borrow(J1 * Q, d)
     for i1 in part_of(team, I1):
         # From here on a vector holds eight maps of one pixel: columns are what is summed over.
-        row, blurred = np.empty(W, d.dtype), np.zeros(W * Q, d.dtype)
-        coarse, mixed = np.empty(J1 * Q, d.dtype), np.empty(J1 * Q, d.dtype)
+        for n in range(0, W * Q, LANES):
+            store(blurred, n, fill_as(0.0, d))
         for p in range(P):
-            row[:] = 0.0
+            for j in range(0, W, LANES):
+                store(row, j, fill_as(0.0, d))
             for entry in range(row_starts[i1], row_starts[i1 + 1]):
                 at, value = GUARD + row_columns[entry] * up + p * W, fill_as(row_values[entry], d)
                 for j in range(0, W, LANES):
@@ -196,7 +189,11 @@ def blur_maps(
                 for p in range(P):
                     for q in range(P):
                         of_odd += d[at + p * W] * extra[p, q] * d[at + q * W]
-        sums[i1] = of_odd + _sum(energy)
+        sums[i1] = of_odd + total_of_lanes(energy)
+    give_back(row)
+    give_back(blurred)
+    give_back(coarse)
+    give_back(mixed)
 
 
 @kernel
@@ -273,7 +270,7 @@ def advance_maps(
                     both = add(both, load_as(r, at + up + j, r))
                 store_pairs(coarser, to + j // 2, both)
             coarser[to + W // 2 : to + coarse_width] = 0.0
-        sums[pair] = _sum(total)
+        sums[pair] = total_of_lanes(total)
 
 
 @kernel
@@ -320,7 +317,7 @@ def correct_maps(team, levels, maps, inverse, r, y, sums):
                     if back > 0:
                         value = add(value, load_twice(y, above + j // 2, r))
                     store(y, at + j, value)
-            sums[finished + i] = _sum(total)
+            sums[finished + i] = total_of_lanes(total)
             i = done(stage)
         wait(stage, rows)
         finished += rows
@@ -349,8 +346,10 @@ def reweight_maps(team, shape, columns, Z, weight, rounding, knee, below, right,
     no such neighbour; rest[i] = sum over a row of weight p(y) - w |D Z|² / 2.
     """
     I, P, W = shape
+    steps, up = borrow(columns, rest), P * W
     for i in part_of(team, I):
-        steps, up = np.zeros(columns), P * W
+        for j in range(columns):
+            steps[j] = 0.0
         for p in range(P):
             at = GUARD + (i * P + p) * W
             row, right_of = Z[at : at + columns], Z[at + 1 : at + columns]
@@ -369,3 +368,4 @@ def reweight_maps(team, shape, columns, Z, weight, rounding, knee, below, right,
             right[place + j] = own if j + 1 < columns else 0.0
             total += 2.0 * weight * knee * (root - 1.0) - 0.5 * own * steps[j]
         rest[i] = total
+    give_back(steps)

@@ -27,6 +27,7 @@ from .jit import LEAST_PARALLEL_WORK, kernel
 from .operators import clear
 from .sharing import claim, done, wait
 from .simd import DOT, SCALE, padded, panel
+from .views import rows_of
 
 COLUMN_BLOCK = 256
 MODE0, MODE1, MODE2 = 1, 2, 4
@@ -63,14 +64,15 @@ def mttkrp_add(team, Y, A, B, C, modes, M0, M1, M2, part1, part2):
         for j in range(0, J, COLUMN_BLOCK):
             stop = min(J, j + COLUMN_BLOCK)
             for i in range(I * block // blocks, I * (block + 1) // blocks):
+                seen, own = rows_of(Y[i], j, stop), rows_of(B, j, stop)
                 if by_columns:
-                    panel(Y[i, j:stop], False, C, by_columns, A[i], part1[block, j:stop], B[j:stop], row_sum)
+                    panel(seen, False, C, by_columns, A[i], rows_of(part1[block], j, stop), own, row_sum)
                     if by_columns & DOT:
                         for r in range(M0.shape[1]):
                             M0[i, r] += row_sum[r]
                             row_sum[r] = 0
                 if by_bands:
-                    panel(Y[i, j:stop], True, B[j:stop], by_bands, A[i], part2[block], C, M0[i])
+                    panel(seen, True, own, by_bands, A[i], part2[block], C, M0[i])
         block = done(stages[0])
     wait(stages[0], blocks)
     piece = claim(stages[1])

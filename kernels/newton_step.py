@@ -14,6 +14,7 @@ from .jit import device, exact, kernel
 from .sharing import finish, take, wait
 from .team import APART, in_rear
 from .vectors import add_scaled, in_order, stride, turned_norms
+from .views import flat, rows_of
 
 _stride, _turned_norms = exact(stride), exact(turned_norms)
 
@@ -47,7 +48,7 @@ def _walk(stages, from_back, radius, rtol, inputs, blocks, g, scratch, vectors, 
     ry, before, alpha, target, dd, pp, pd, predicted = 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     # Each turn and each product are called for in one place: the compiler makes them parts of this function.
     while not ends:
-        here = stages[_STAGES * products :]
+        here = rows_of(stages, _STAGES * products, stages.shape[0])
         ry = turn_pieces(here, from_back, begins, g, alpha, before, *blocks, Hd, *vectors, squares[products])
         if begins:
             begins, target, dd = False, rtol * rtol * ry, ry
@@ -55,7 +56,7 @@ def _walk(stages, from_back, radius, rtol, inputs, blocks, g, scratch, vectors, 
             pd, dd = _turned_norms(ry, before, alpha, pd, dd)
         if products == most or not ry > target:
             break
-        hessian_pieces(here[_TURN:], from_back, inputs, d, *scratch, Hd, sums[products])
+        hessian_pieces(rows_of(here, _TURN, here.shape[0]), from_back, inputs, d, *scratch, Hd, sums[products])
         wait(here[_TURN + 2], sums.shape[1])
         curvature = in_order(sums[products])
         products += 1
@@ -70,7 +71,7 @@ def _walk(stages, from_back, radius, rtol, inputs, blocks, g, scratch, vectors, 
 @device
 def _advance_pieces(stage, from_back, alpha, Hd, d, p, r):
     """p += alpha d, r += alpha H d, unless alpha is zero."""
-    flat_d, flat_Hd, flat_p, flat_r = d.reshape(-1), Hd.reshape(-1), p.reshape(-1), r.reshape(-1)
+    flat_d, flat_Hd, flat_p, flat_r = flat(d), flat(Hd), flat(p), flat(r)
     pieces = (flat_d.shape[0] + PIECE - 1) // PIECE if alpha != 0.0 else 0
     piece = take(stage, pieces, from_back)
     while piece >= 0:

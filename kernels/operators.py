@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from .arrays import aligned, as_real, check_out, deliver, pad, readonly
 from .jit import device, kernel
 from .simd import ADD, panel
+from .views import matrix_at, rows_of
 
 ROWS = 16
 
@@ -68,13 +69,13 @@ def clear(matrix):
 
 
 @device
-def add_blocks(values, places, X, out):
-    """out += P X."""
-    at = 0
+def add_blocks(values, at, places, X, out):
+    """out += P X, where the blocks stand in `values` from `at` on."""
     for n in range(places.shape[0]):
         row, column, height, width = places[n, 0], places[n, 1], places[n, 2], places[n, 3]
-        block = values[at : at + height * width].reshape(height, width)
-        panel(block, False, X[column : column + width], ADD, X[0], out[row : row + height], X, out[0])
+        block = matrix_at(values, at, height, width)
+        seen, target = rows_of(X, column, column + width), rows_of(out, row, row + height)
+        panel(block, False, seen, ADD, X[0], target, X, out[0])
         at += height * width
 
 
@@ -86,7 +87,7 @@ def operator_product(values, places, X, out):
     out = P X, R padded.
     """
     clear(out)
-    add_blocks(values, places, X, out)
+    add_blocks(values, 0, places, X, out)
 
 
 def checked_sparse(matrix: Any, name: str) -> Any:

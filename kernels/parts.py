@@ -10,16 +10,24 @@ import gc
 from typing import Any
 
 import numba
+from llvmlite.binding import Linkage
 from numba import extending
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
 
-# FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan.
-FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+# FMA contraction is the only freedom taken: reassociation would change bits, and `nnan` would break isnan. What kernels
+# work on belongs to their callers, so references are not counted: code for it would be a sixth of all that is compiled.
+FLAGS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy", "_nrt": False}
 
 # Entrances that nobody uses: kernels are called by Python alone, their helpers by compiled code alone.
 NO_C_ENTRANCE = {"no_cfunc_wrapper": True}
 _NO_ENTRANCE = NO_C_ENTRANCE | {"no_cpython_wrapper": True}
+
+
+# There are no closures in kernels, no expressions of whole arrays, and nobody's overloads ask to be inlined.
+_UNNEEDED = (InlineClosureLikes, InlineOverloads, NopythonRewrites)
 
 
 class _Whole(JITCodeLibrary):
@@ -28,15 +36,29 @@ class _Whole(JITCodeLibrary):
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
 
+    def add_linking_library(self, library):
+        """With all that it calls in turn: a part holds its own code alone."""
+        if library not in self._linking_libraries:
+            super().add_linking_library(library)
+            if isinstance(library, _Part):
+                for further in library._linking_libraries:
+                    self.add_linking_library(further)
+
 
 class _Part(_Whole):
     """The translated code of a helper, to be linked into that of its callers."""
 
-    def _optimize_final_module(self):
-        pass
-
-    def _finalize_final_module(self):
+    def finalize(self):
+        """Nothing is linked, optimised or checked here."""
+        self._raise_if_finalized()
         self._finalized = True
+
+    def _get_module_for_linking(self):
+        self._ensure_finalized()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"
+        return self._final_module
 
     def get_pointer_to_function(self, name):
         """None: there is no machine code."""
@@ -56,6 +78,15 @@ class WholeCompiler(Compiler):
     """Numba's compiler for kernels."""
 
     _library = _Whole
+
+    def define_pipelines(self):
+        """Without the passes that find nothing to do in kernels."""
+        pipelines = super().define_pipelines()
+        if not self.state.flags.auto_parallel.enabled:
+            for pipeline in pipelines:
+                pipeline.passes = [step for step in pipeline.passes if step[0] not in _UNNEEDED]
+                pipeline.finalize()
+        return pipelines
 
     def compile_extra(self, func):
         if self.state.library is None:
@@ -80,6 +111,9 @@ class PartCompiler(WholeCompiler):
 # To a type checker their arguments would be those of the Python source, with the context of an intrinsic among them.
 device: Any = numba.njit(**FLAGS, **_NO_ENTRANCE, pipeline_class=PartCompiler)
 intrinsic: Any = extending.intrinsic
+
+# For the compiled entrances of others, which allocate: these count references, as Numba does by default.
+allocating: Any = numba.njit(**(FLAGS | _NO_ENTRANCE | {"_nrt": True}), pipeline_class=PartCompiler)
 
 # For the few numbers that must be those of the same function in plain Python, to the last bit: no multiply-add. Left
 # unsaid, `fastmath` would be the caller's.

@@ -8,6 +8,7 @@ caller can look up in between.
 import numpy as np
 
 from .jit import kernel
+from .scratch import borrow, give_back
 from .team import part_of
 
 
@@ -22,9 +23,9 @@ def nearest_patches(team, planes, first, reach, distances, neighbours):
     """
     B, rows, J = planes.shape[0], planes.shape[1] - 2, planes.shape[2] - 2
     n, _, T = distances.shape
+    sums = borrow(J + 2, distances)
     for i in part_of(team, n):
         here = first + i
-        sums = np.empty(J + 2)
         for j in range(J):
             for t in range(T):
                 distances[i, j, t] = np.inf
@@ -52,6 +53,7 @@ def nearest_patches(team, planes, first, reach, distances, neighbours):
                             place -= 1
                         distances[i, j, place] = total
                         neighbours[i, j, place] = there * J + j + shift
+    give_back(sums)
 
 
 @kernel

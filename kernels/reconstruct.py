@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .arrays import aligned, check_factors, check_out, check_tensor, deliver, pad, readonly
-from .jit import device, kernel, scratch
+from .jit import device, kernel
+from .scratch import borrow, give_back
 from .simd import STORE, padded, panel
 from .team import part_of
+from .views import matrix_at, rows_of
 
 COLUMN_BLOCK = 64
 
@@ -38,15 +40,18 @@ def render(team, A, B, Ct, out):
     out[i,j,k] = sum_r A[i,r] B[j,r] Ct[r,k]. Ct's bands are padded, out's are not.
     """
     I, J, K = out.shape
+    scaled, model = borrow(COLUMN_BLOCK * B.shape[1], B), borrow(COLUMN_BLOCK * Ct.shape[1], B)
+    by_terms = matrix_at(scaled, 0, COLUMN_BLOCK, B.shape[1])
+    by_bands = matrix_at(model, 0, COLUMN_BLOCK, Ct.shape[1])
     for i in part_of(team, I):
-        scaled = scratch(COLUMN_BLOCK, B.shape[1], B)
-        model = scratch(COLUMN_BLOCK, Ct.shape[1], B)
         for j in range(0, J, COLUMN_BLOCK):
             n = min(J - j, COLUMN_BLOCK)
-            _model_block(A[i], B[j : j + n], Ct, scaled[:n], model[:n])
+            _model_block(A[i], rows_of(B, j, j + n), Ct, rows_of(by_terms, 0, n), rows_of(by_bands, 0, n))
             for m in range(n):
                 for k in range(K):
-                    out[i, j + m, k] = model[m, k]
+                    out[i, j + m, k] = by_bands[m, k]
+    give_back(scaled)
+    give_back(model)
 
 
 @kernel(uses_tiles=True)
@@ -57,20 +62,26 @@ def residual_sums(team, Y, A, B, Ct, sums):
     sums[n] = sum over the group's i, and j, k, of (Y - sum_r A B Ct)^2. Ct's bands are padded; sums is float64.
     """
     I, J, K = Y.shape
+    scaled, model = borrow(COLUMN_BLOCK * B.shape[1], B), borrow(COLUMN_BLOCK * Ct.shape[1], B)
+    by_terms = matrix_at(scaled, 0, COLUMN_BLOCK, B.shape[1])
+    by_bands = matrix_at(model, 0, COLUMN_BLOCK, Ct.shape[1])
+    # One sum a band: independent chains, which the compiler may run side by side.
+    total = borrow(K, sums)
     for group in part_of(team, sums.shape[0]):
-        scaled = scratch(COLUMN_BLOCK, B.shape[1], B)
-        model = scratch(COLUMN_BLOCK, Ct.shape[1], B)
-        # One sum a band: independent chains, which the compiler may run side by side.
-        total = np.zeros(K, np.float64)
+        for k in range(K):
+            total[k] = 0.0
         for i in range(group * ROWS_PER_SUM, min(I, (group + 1) * ROWS_PER_SUM)):
             for j in range(0, J, COLUMN_BLOCK):
                 n = min(J - j, COLUMN_BLOCK)
-                _model_block(A[i], B[j : j + n], Ct, scaled[:n], model[:n])
+                _model_block(A[i], rows_of(B, j, j + n), Ct, rows_of(by_terms, 0, n), rows_of(by_bands, 0, n))
                 for m in range(n):
                     for k in range(K):
-                        difference = np.float64(Y[i, j + m, k] - model[m, k])
+                        difference = np.float64(Y[i, j + m, k] - by_bands[m, k])
                         total[k] += difference * difference
         sums[group] = total.sum()
+    give_back(scaled)
+    give_back(model)
+    give_back(total)
 
 
 def residual_norm2_of(Y: NDArray[Any], A: NDArray[Any], B: NDArray[Any], Ct: NDArray[Any]) -> float:

@@ -57,8 +57,11 @@ def padded(rank: int, dtype: DTypeLike) -> int:
     return -(-rank // width) * width
 
 
-def _emit_tile(module, name, rows, vectors, element, out_element, transposed):
-    """Define the internal LLVM function that runs one tile down `groups` groups of rows, once per module."""
+def _emit_tile(module, name, rows, vectors, element, out_element):
+    """Define the internal LLVM function that runs one tile down `groups` groups of rows, once per module.
+
+    y[m, k] lies at m step + k stride, so that the same code serves a panel and a transposed one.
+    """
     if name in module.globals:
         return module.globals[name]
     i64 = ir.IntType(64)
@@ -66,11 +69,11 @@ def _emit_tile(module, name, rows, vectors, element, out_element, transposed):
     width = VECTOR_BYTES // size
     vector, out_vector = ir.VectorType(element, width), ir.VectorType(out_element, width)
     source, target = element.as_pointer(), out_element.as_pointer()
-    arguments = [i64, source, i64, source, i64, i64, i64, source, target, i64, source, i64, target]
+    arguments = [i64, source, i64, i64, source, i64, i64, i64, source, target, i64, source, i64, target]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), arguments), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
-    groups, first_y, ldy, c, ldc, depth, epilogue, a, first_out, ldo, first_d, ldd, total = function.args
+    groups, first_y, step, stride, c, ldc, depth, epilogue, a, first_out, ldo, first_d, ldd, total = function.args
 
     entry, group, loop, done, end = (function.append_basic_block(n) for n in ("entry", "group", "k", "done", "end"))
     b = ir.IRBuilder(entry)
@@ -106,18 +109,19 @@ def _emit_tile(module, name, rows, vectors, element, out_element, transposed):
     n = b.phi(i64)
     n.add_incoming(const(0), entry)
     row = b.mul(n, const(rows))
-    y = b.gep(first_y, [row if transposed else b.mul(row, ldy)])
+    y = b.gep(first_y, [b.mul(row, step)])
+    y_rows = [b.gep(y, [b.mul(const(m), step)]) for m in range(rows)]
     out, d = b.gep(first_out, [b.mul(row, ldo)]), b.gep(first_d, [b.mul(row, ldd)])
     b.cbranch(b.icmp_signed(">", depth, const(0)), loop, done)
 
     b.position_at_end(loop)
     k = b.phi(i64)
     acc = {cell: b.phi(vector) for cell in cells}
+    along = b.mul(k, stride)
     c_row = [load(c, b.add(b.mul(k, ldc), const(v * width))) for v in range(vectors)]
     updated = {}
     for m in range(rows):
-        offset = b.add(b.mul(k, ldy), const(m)) if transposed else b.add(b.mul(const(m), ldy), k)
-        lane_0 = b.insert_element(undefined, b.load(b.gep(y, [offset])), ir.Constant(ir.IntType(32), 0))
+        lane_0 = b.insert_element(undefined, b.load(b.gep(y_rows[m], [along])), ir.Constant(ir.IntType(32), 0))
         splat = b.shuffle_vector(lane_0, undefined, every_lane_0)
         for v in range(vectors):
             updated[m, v] = b.call(fma, [splat, c_row[v], acc[m, v]])
@@ -159,32 +163,29 @@ def _emit_tile(module, name, rows, vectors, element, out_element, transposed):
 
 
 @intrinsic
-def _tile(context, rows, vectors, groups, transposed, y, ldy, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total):
-    """Jump to the internal function for (rows, vectors, transposed)."""
+def _tile(context, rows, vectors, groups, y, step, stride, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total):
+    """Jump to the internal function for (rows, vectors)."""
 
     def codegen(context, b, signature, args):
-        rows, vectors, groups, transposed, *operands = args
-        element, out_element = (context.get_data_type(signature.args[n].dtype) for n in (4, 11))
+        rows, vectors, *operands = args
+        element, out_element = (context.get_data_type(signature.args[n].dtype) for n in (3, 11))
         i64 = ir.IntType(64)
-        # Every (rows, vectors, transposed) has a number of its own: vectors <= 4, so the digits do not overlap.
-        digits = b.add(b.mul(rows, ir.Constant(i64, 10)), b.mul(vectors, ir.Constant(i64, 2)))
+        # Every (rows, vectors) has a number of its own: vectors <= 4, so the digits do not overlap.
         end = b.append_basic_block("tile.end")
-        jump = b.switch(b.add(digits, b.zext(transposed, i64)), end)
+        jump = b.switch(b.add(b.mul(rows, ir.Constant(i64, 10)), vectors), end)
         for n_rows, most_vectors in TILES.items():
             for n_vectors in range(1, most_vectors + 1):
-                for turned in (False, True):
-                    name = f"tile.{element}.{out_element}.{n_rows}x{n_vectors}{'t' if turned else ''}"
-                    block = b.append_basic_block(name)
-                    jump.add_case(ir.Constant(i64, 10 * n_rows + 2 * n_vectors + turned), block)
-                    b.position_at_end(block)
-                    function = _emit_tile(b.module, name, n_rows, n_vectors, element, out_element, turned)
-                    b.call(function, [groups, *operands])
-                    b.branch(end)
+                name = f"tile.{element}.{out_element}.{n_rows}x{n_vectors}"
+                block = b.append_basic_block(name)
+                jump.add_case(ir.Constant(i64, 10 * n_rows + n_vectors), block)
+                b.position_at_end(block)
+                b.call(_emit_tile(b.module, name, n_rows, n_vectors, element, out_element), operands)
+                b.branch(end)
         b.position_at_end(end)
         return context.get_dummy_value()
 
     n = types.intp
-    return types.void(n, n, n, types.boolean, y, n, c, n, n, n, a, out, n, d, n, total), codegen
+    return types.void(n, n, n, y, n, n, c, n, n, n, a, out, n, d, n, total), codegen
 
 
 @intrinsic
@@ -195,12 +196,12 @@ def _at(context, pointer, offset):
 
 def _cover(lanes, transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total):
     """Cover a (rows, width) product with tiles."""
-    m = 0
+    m, step, stride = 0, 1 if transposed else ldy, ldy if transposed else 1
     for height, most_vectors in TILE_SHAPES:
         groups = (rows - m) // height
         if groups == 0:
             continue
-        y_m = _at(y, m if transposed else m * ldy)
+        y_m = _at(y, m * step)
         out_m, d_m = _at(out, m * ldo), _at(d, m * ldd)
         r = 0
         left = width // lanes
@@ -208,7 +209,7 @@ def _cover(lanes, transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, o
             # Even shares: four vectors at most three at a time are 2 + 2, not 3 + 1.
             shares = -(-left // most_vectors)
             vectors = -(-left // shares)
-            _tile(height, vectors, groups, transposed, y_m, ldy, _at(c, r), ldc, depth, epilogue, _at(a, r),
+            _tile(height, vectors, groups, y_m, step, stride, _at(c, r), ldc, depth, epilogue, _at(a, r),
                   _at(out_m, r), ldo, _at(d_m, r), ldd, _at(total, r))  # fmt: skip
             r += vectors * lanes
             left -= vectors

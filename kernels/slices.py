@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import readonly
-from .jit import LEAST_PARALLEL_WORK, device, kernel, scratch
+from .jit import LEAST_PARALLEL_WORK, device, kernel
 from .lanes import LANES, fill, load, multiply, multiply_add, negate, reciprocal_root, store
+from .scratch import borrow, give_back
 from .team import part_of
 
 # What is off the diagonal is rounding at this part of the trace; rotations converge quadratically, in 5 to 8 sweeps.
@@ -195,12 +196,14 @@ def shrink_slices(team, X, firsts, threshold, out):
         first, n = firsts[cluster], firsts[cluster + 1] - firsts[cluster]
         wide = n <= p
         m = n if wide else p
-        work = scratch(4, m * m * LANES, X)
-        Gr, Gi, Vr, Vi = work[0], work[1], work[2], work[3]
+        size = m * m * LANES
+        work = borrow(4 * size, X)
+        Gr, Gi, Vr, Vi = work[:size], work[size : 2 * size], work[2 * size : 3 * size], work[3 * size :]
         _gramian(X, first, n, f, wide, Gr, Gi)
         _diagonalise(Gr, Gi, Vr, Vi, m)
         _function(Gr, Gi, Vr, Vi, m, threshold)
         _apply(X, first, n, f, wide, Gr, Gi, out)
+        give_back(work)
 
 
 def shrink(X: NDArray[np.float64], firsts: NDArray[np.int64], threshold: float, out: NDArray[np.float64]) -> None:

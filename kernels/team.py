@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.np.arrayobj import make_array, populate_array
 
-from .parts import device, intrinsic
+from .parts import allocating, device, intrinsic
 
 # Stages of a launch, each with counts on a cache line of its own: more than any kernel has but `newton_step`.
 STAGES, APART = 64, 8
@@ -41,7 +41,7 @@ def in_rear(team):
     return 2 * team[0] >= team[1]
 
 
-@device
+@allocating
 def alone():
     """A team of one, for kernels that are called by compiled code."""
     return 0, 1, np.zeros((STAGES, APART), np.int64)

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .jit import LEAST_PARALLEL_WORK_WITHOUT_BLAS as LEAST
 from .jit import device, kernel
-from .lanes import LANES, fill, load, multiply_add, negate, store
+from .lanes import LANES, fill, load, multiply_add, negate, store, total_of_lanes
 from .sharing import claim, done, wait
 from .team import part_of
+from .views import flat
 
 PIECE = 8192
 
@@ -36,12 +37,8 @@ def _piece_dot(a, b, first, stop):
         s1 = multiply_add(load(a, n + LANES), load(b, n + LANES), s1)
         s2 = multiply_add(load(a, n + 2 * LANES), load(b, n + 2 * LANES), s2)
         s3 = multiply_add(load(a, n + 3 * LANES), load(b, n + 3 * LANES), s3)
-    sums = np.empty(LANES)
     s0, s2 = multiply_add(fill(1.0), s0, s1), multiply_add(fill(1.0), s2, s3)
-    store(sums, 0, multiply_add(fill(1.0), s0, s2))
-    total = 0.0
-    for n in range(LANES):
-        total += sums[n]
+    total = total_of_lanes(multiply_add(fill(1.0), s0, s2))
     for n in range(whole, stop):
         total += a[n] * b[n]
     return total
@@ -51,7 +48,7 @@ def _piece_dot(a, b, first, stop):
 def dot_rows(a, b, first, stop):
     """<a[first:stop], b[first:stop]> of matrices."""
     width = a.shape[1]
-    return _piece_dot(a.reshape(-1), b.reshape(-1), first * width, stop * width)
+    return _piece_dot(flat(a), flat(b), first * width, stop * width)
 
 
 @device

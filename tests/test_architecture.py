@@ -91,7 +91,7 @@ def test_the_solver_knows_no_tensors():
     for name in ("trust_region.py", "dogleg.py", "pcg.py", "walk.py"):
         modules = relative_imports(ROOT / "fastccpd/solver" / name)
         assert {module for module in modules if module.startswith("kernels")} == {"kernels.vectors"}
-    assert relative_imports(ROOT / "kernels/vectors.py") == {"jit", "lanes", "sharing", "team"}
+    assert relative_imports(ROOT / "kernels/vectors.py") == {"jit", "lanes", "sharing", "team", "views"}
 
 
 def test_kernels_need_numpy_and_numba_only():

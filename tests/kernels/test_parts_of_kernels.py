@@ -1,0 +1,107 @@
+"""What kernels take of arrays, and what they borrow: views, scratch memory, sums of lanes."""
+
+import numba
+import numpy as np
+import pytest
+from fastccpd.kernels.lanes import LANES, load, total_of_lanes
+from fastccpd.kernels.parts import FLAGS
+from fastccpd.kernels.scratch import ALIGNMENT, borrow, give_back
+from fastccpd.kernels.views import flat, matrix_at, rows_of
+
+# As kernels are, but none of them: tests go through the list of all kernels.
+compiled = numba.njit(**FLAGS)
+
+
+@compiled
+def take_views(cube, matrix, first, stop, some, flattened, of_vector):
+    """Copies of views.
+
+    (I,J,K),(n,m),(),()->(stop-first,J,K),(n m),(2,3)
+    """
+    view, vector = rows_of(cube, first, stop), flat(matrix)
+    for i in range(view.shape[0]):
+        for j in range(view.shape[1]):
+            for k in range(view.shape[2]):
+                some[i, j, k] = view[i, j, k]
+    for n in range(vector.shape[0]):
+        flattened[n] = vector[n]
+    small = matrix_at(vector, first, 2, 3)
+    for i in range(small.shape[0]):
+        for j in range(small.shape[1]):
+            of_vector[i, j] = small[i, j]
+
+
+@compiled
+def borrow_rooms(rooms, counts, remainders):
+    """Borrow vectors of several lengths, fill them, and give them back.
+
+    ()->(n),(n)
+    """
+    for n in range(rooms):
+        room = borrow(3 * n + 1, remainders)
+        for m in range(room.shape[0]):
+            room[m] = m
+        counts[n] = room[room.shape[0] - 1]
+        remainders[n] = room.ctypes.data % ALIGNMENT
+        give_back(room)
+
+
+@compiled
+def add_lanes(vector, out):
+    """The sum of the first lanes.
+
+    (n)->(1)
+    """
+    out[0] = total_of_lanes(load(vector, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_views_are_the_slices_that_they_stand_for(dtype):
+    cube, matrix = np.arange(210).reshape(7, 5, 6).astype(dtype), np.arange(77).reshape(11, 7).astype(dtype)
+    some, flattened, of_vector = np.empty((3, 5, 6), dtype), np.empty(77, dtype), np.empty((2, 3), dtype)
+    take_views(cube, matrix, 2, 5, some, flattened, of_vector)
+    np.testing.assert_array_equal(some, cube[2:5])
+    np.testing.assert_array_equal(flattened, matrix.ravel())
+    np.testing.assert_array_equal(of_vector, matrix.ravel()[2:8].reshape(2, 3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_borrowed_is_aligned_and_as_long_as_asked(dtype):
+    counts, remainders = np.full(40, np.nan, dtype), np.full(40, np.nan, dtype)
+    borrow_rooms(40, counts, remainders)
+    np.testing.assert_array_equal(counts, 3 * np.arange(40))
+    if not numba.config.DISABLE_JIT:
+        np.testing.assert_array_equal(remainders, 0)
+
+
+def test_lanes_are_added_from_the_first_to_the_last():
+    vector, out = np.array([1e16, 1.0, -1e16, 1.0, 0.5, 0.25, 3.0, -2.0]), np.empty(1)
+    assert len(vector) == LANES
+    add_lanes(vector, out)
+    total = 0.0
+    for value in vector:
+        total += value
+    assert out[0] == total != np.sum(vector[::-1])
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+def test_every_kernel_gives_back_what_it_borrows(launches, fresh):
+    from numba.core.runtime import _nrt_python, rtsys
+
+    counted = _nrt_python.memsys_stats_enabled()
+    _nrt_python.memsys_enable_stats()
+    try:
+        whole = 0
+        for kernel, args in launches:
+            args, before = [fresh(arg) for arg in args], rtsys.get_allocation_stats()
+            kernel.serial(*args)
+            after = rtsys.get_allocation_stats()
+            # What is borrowed has no owner that Numba would count.
+            borrowed = (after.alloc - before.alloc) - (after.mi_alloc - before.mi_alloc)
+            returned = (after.free - before.free) - (after.mi_free - before.mi_free)
+            assert borrowed == returned, kernel
+            whole += borrowed
+        assert whole > 0
+    finally:
+        if not counted:
+            _nrt_python.memsys_disable_stats()
