@@ -33,6 +33,9 @@ F   spans the HSI's leading singular vectors (`subspace.py`); then, once the map
         χ² + τ (2 tr(∂fit/∂data) − N),                                                                      (3)
 
     by which λ is chosen: without noise, the weakest, to which there is no need for a way.
+
+Once λ is chosen, maps that the MSI does not see are led by what it sees (`unseen_maps.py`), and the fit goes on from
+there to its end.
 """
 
 from functools import partial

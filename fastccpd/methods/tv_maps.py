@@ -21,7 +21,8 @@ class TVMaps(Staged):
 
     The model, a subspace and vector total variation, is that of HySure [1]_. What is new: the noise of every band, the
     spectra, their number and scale are estimated, the weight is the one of least risk by Stein's unbiased estimate,
-    high edges cost the root of their height, and the blur may be any separable one. There is no random start.
+    high edges cost the root of their height, what the MSI does not see is predicted from what it sees where noise lets
+    it, and the blur may be any separable one. There is no random start.
 
     Parameters
     ----------
