@@ -111,11 +111,12 @@ class UnseenMaps:
         if len(left) < 2 * _NEIGHBOURS:
             self.which = self.which[:0]
             return
-        C, share, numbers = np.square(left).mean(axis=0), _share(self._data.blur), self._models.shape[2]
+        C, share = np.square(left).mean(axis=0), _share(self._data.blur)
         slopes = self._models[self._known][:, 1 : 1 + len(self._likeness)]
         by_slopes = noise * np.square(self._likeness @ slopes).sum(axis=1).mean(axis=0)
         signal = C - noise * own - share * by_slopes
         clear = (signal > noise * own) & (C < _UNEXPLAINED * self._measured[self._known].var(axis=0))
+        numbers = 1 + self._features.shape[2]
         variances = share**-_FINER * signal + by_slopes + C * numbers / _NEIGHBOURS
         self.which, self.variances, self._mean_square = self.which[clear], variances[clear], C[clear]
         self._models, self._measured = self._models[..., clear], self._measured[..., clear]
@@ -190,13 +191,13 @@ class UnseenMaps:
         along = [np.interp(np.arange(part.start, part.stop), *_line(c)) for c, part in zip(self._centres, fine)]
         here = self._with_place(m, along).reshape(-1, self._features.shape[2])
         apart, models = _squared_distances(here, self._features[around]), self._models[around]
-        every, total, found = np.arange(len(here)), 0.0, 0.0
+        every, total, found = np.arange(len(here)), np.zeros((len(here), 1)), np.zeros((len(here), len(self.which)))
         for _ in range(2):
             nearest = apart.argmin(axis=1)
             weight = 1.0 / np.maximum(apart[every, nearest], 1e-30).astype(np.float64)[:, None]
             these = models[nearest]
-            found = found + weight * (these[:, 0] + np.matmul(here[:, None], these[:, 1:])[:, 0])
-            total = total + weight
+            found += weight * (these[:, 0] + np.matmul(here[:, None], these[:, 1:])[:, 0])
+            total += weight
             apart[every, nearest] = np.inf if len(around[0]) > 1 else apart[every, nearest]
         shape = (*m.shape[:2], len(self.which))
         likely[fine[0], :, fine[1]][:, self.which] = np.moveaxis((found / total).reshape(shape), 2, 1)
