@@ -40,6 +40,9 @@ _NEIGHBOURS, _FEWEST = 40, 3
 # are enough to tell how good regressions are.
 _BLOCK, _AROUND, _ENOUGH_BLOCKS = 8, 8, 64
 
+# Fine pixels that are predicted at once, which bounds the room that it takes.
+_AT_ONCE = 128
+
 # What a coarse pixel of distance counts, in standard deviations of m; the ridge, as a part of the moments.
 _PLACE, _RIDGE = 0.05, 1e-2
 
@@ -190,17 +193,10 @@ class UnseenMaps:
         m = np.moveaxis(Z[fine[0], :, fine[1]], 1, 2) @ (data.R.T @ self._likeness)
         along = [np.interp(np.arange(part.start, part.stop), *_line(c)) for c, part in zip(self._centres, fine)]
         here = self._with_place(m, along).reshape(-1, self._features.shape[2])
-        apart, models = _squared_distances(here, self._features[around]), self._models[around]
-        every, total, found = np.arange(len(here)), np.zeros((len(here), 1)), np.zeros((len(here), len(self.which)))
-        for _ in range(2):
-            nearest = apart.argmin(axis=1)
-            weight = 1.0 / np.maximum(apart[every, nearest], 1e-30).astype(np.float64)[:, None]
-            these = models[nearest]
-            found += weight * (these[:, 0] + np.matmul(here[:, None], these[:, 1:])[:, 0])
-            total += weight
-            apart[every, nearest] = np.inf if len(around[0]) > 1 else apart[every, nearest]
-        shape = (*m.shape[:2], len(self.which))
-        likely[fine[0], :, fine[1]][:, self.which] = np.moveaxis((found / total).reshape(shape), 2, 1)
+        features, models = self._features[around], self._models[around]
+        parts = [_mixed(here[n : n + _AT_ONCE], features, models) for n in range(0, len(here), _AT_ONCE)]
+        found = np.concatenate(parts).reshape(*m.shape[:2], len(self.which))
+        likely[fine[0], :, fine[1]][:, self.which] = np.moveaxis(found, 2, 1)
 
     def _believed(self, coarse):
         """How far the predictions of each fine pixel, which are `coarse` at the HSI's pixels, are believed."""
@@ -242,6 +238,20 @@ def weighted_regressions(X: Array, Y: Array, weights: Array, at: Array) -> tuple
     slopes = inverse @ (weighted @ Y)
     parts = weights.max(axis=1) * (1.0 + np.einsum("nd,nde,ne->n", off, inverse, off))
     return y[:, 0] + np.matmul(off[:, None], slopes)[:, 0], slopes, parts
+
+
+def _mixed(here, features, models):
+    """What the regressions of the two coarse pixels that are most like each pixel say of it, the nearer one more."""
+    apart, every = _squared_distances(here, features), np.arange(len(here))
+    total, found = np.zeros((len(here), 1)), np.zeros((len(here), models.shape[2]))
+    for _ in range(2):
+        nearest = apart.argmin(axis=1)
+        weight = 1.0 / np.maximum(apart[every, nearest], 1e-30).astype(np.float64)[:, None]
+        these = models[nearest]
+        found += weight * (these[:, 0] + np.matmul(here[:, None], these[:, 1:])[:, 0])
+        total += weight
+        apart[every, nearest] = np.inf if len(features) > 1 else apart[every, nearest]
+    return found / total
 
 
 def _squared_distances(one, other):
