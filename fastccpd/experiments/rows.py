@@ -149,7 +149,7 @@ def rank_of(row):
 def counting(rows, by, scores="metrics"):
     """(key, row) of every row that counts by itself, and of the best setting of every tuned system and image.
 
-    Where a system was not tuned at an SNR it has no tuned entry there.
+    An image on which a system was not tuned has no part in its tuned entry.
 
     Parameters
     ----------
@@ -164,14 +164,14 @@ def counting(rows, by, scores="metrics"):
     (value of `by`, system, tuned), row
     """
     best = {}
-    searched = {(row["system"], row["snr"]) for row in rows if row["tuned"]}
+    searched = {(row["system"], row["snr"], row["run"]) for row in rows if row["tuned"]}
     for row in rows:
         if scores not in row:  # it failed, or its package knows no filter
             continue
         place = rank_of(row) if by == "rank" else row[by]
         if not row["tuned"]:
             yield (place, _plain(row, by), False), row
-        if (row["system"], row["snr"]) in searched:
+        if (row["system"], row["snr"], row["run"]) in searched:
             image = (place, _plain(row, by), row["snr"], row["run"])
             if image not in best or _rsnr(row[scores]) > _rsnr(best[image][scores]):
                 best[image] = row

@@ -205,6 +205,14 @@ def test_a_system_that_was_tuned_in_one_cell_is_not_called_tuned_in_another(two_
     assert "| HySure | 2 | 1 | 4 | 0 | 0 | -9.0 | -1.0 | 0.5 |" in leaders.winners(found).splitlines()
 
 
+def test_draws_on_which_a_system_was_not_tuned_have_no_part_in_its_tuned_score():
+    """Ten draws as published and one tuned: the median of all would hide what tuning gives."""
+    found = [row("a", 5.0, "hysure", 10.0, run=run) for run in range(10)]
+    found += [row("a", 5.0, "hysure", 20.0, tuned=True, options={"rank": 7})]
+    entry = leaders.standings(found)["a", 5.0]["hysure", True]
+    assert (entry["rsnr"], entry["runs"]) == (20.0, 1)
+
+
 class TestTheCommand:
     ARGUMENTS = ("--scenes", "synthetic", "--methods", "scott,fuse-sylvester,auto", "--snr", "20,none", "--draws", "1")
 
