@@ -1,15 +1,17 @@
 """The leaderboard: the medians of every system in every cell, a scene at an SNR, as the page takes them.
 
 Medians are those of `experiments.leaders`; rows of another package, or of another version of one, are never mixed with
-those of the first.
+those of the first. Where a cell has a system by several versions of a package, all but the newest are older entries,
+which the page shows when they are asked for.
 """
 
 import json
+import re
 from typing import Any
 
 from ..experiments.figures import abscissae, place_name
 from ..experiments.leaders import by_scene, standings
-from ..experiments.systems import in_order, label_of
+from ..experiments.systems import in_order, is_known, label_of
 from ..imaging.metrics import METRICS, SECONDS
 from ..methods import DEFAULT
 from ..rows import Row
@@ -33,7 +35,7 @@ def board(rows: list[Row]) -> dict[str, Any]:
     dict
         "scenes" and "levels" by name, "systems", "metrics", "options"; "entries" are lists: the numbers of scene, level
         and system, whether it was tuned, the scores, seconds, bytes, draws, the number of its options, and why it
-        failed if it did.
+        failed if it did; "older" are the numbers of entries that a newer version has replaced.
     """
     parts: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -42,17 +44,26 @@ def board(rows: list[Row]) -> dict[str, Any]:
     systems: list[dict[str, Any]] = []
     options: dict[str, int] = {}
     entries = []
-    for source, part in sorted(parts.items(), key=lambda item: (item[0][0] != "fastccpd", item[0])):
+    names_of: dict[str, set[str]] = {}
+    for row in rows:
+        names_of.setdefault(row["package"], set()).add(row["system"])
+    newest: dict[tuple, int] = {}
+    older: list[int] = []
+    for source, part in sorted(parts.items(), key=_place):
         found = {place: dict(cell) for place, cell in standings(part).items()}
         for key, error in _failures(part).items():
             found.setdefault(key[:2], {}).setdefault(key[2:], {"error": error})
         names = in_order({system for cell in found.values() for system, _ in cell})
         several = len({version for package, version in parts if package == source[0]}) > 1
         first = len(systems)
-        systems += [_system(name, *source, several) for name in names]
+        systems += [_system(name, *source, several, names_of[source[0]]) for name in names]
         for (scene, level), cell in found.items():
             for (system, tuned), entry in cell.items():
                 where = scenes.index(scene), levels.index(level), first + names.index(system), int(tuned)
+                key = source[0], scene, level, system, tuned
+                if key in newest:
+                    older.append(newest[key])
+                newest[key] = len(entries)
                 entries.append([*where, *_values(entry, options)])
     return {
         "scenes": scenes,
@@ -64,13 +75,29 @@ def board(rows: list[Row]) -> dict[str, Any]:
         + [{"name": SECONDS.name, "label": SECONDS.heading, "direction": SECONDS.direction}],
         "options": list(options),
         "entries": entries,
+        "older": older,
     }
 
 
-def _system(name, package, version, several):
-    label = f"{label_of(name)} ({version})" if several else label_of(name)
-    own = package == "fastccpd" and name == DEFAULT
-    return {"name": name, "label": label, "package": package, "version": version, "default": own}
+def _place(part):
+    """Where a package's version comes: our own first, and of each package the oldest."""
+    (package, version), _ = part
+    # Numbers of at most nine digits: whoever writes longer ones has no order to lose.
+    return package != "fastccpd", package, [int(number) for number in re.findall(r"\d{1,9}", version)], version
+
+
+def _system(name, package, version, several, names):
+    label = label_of(name)
+    return {
+        "name": name,
+        "label": f"{label} ({version})" if several else label,
+        "plain": label,
+        "package": package,
+        "version": version,
+        "default": package == "fastccpd" and name == DEFAULT,
+        # One rank of a system that is there as published, too.
+        "other_rank": "@" in name and is_known(name) and name.partition("@")[0] in names,
+    }
 
 
 def _values(entry, options):

@@ -86,7 +86,7 @@ const drawRoofs = (place) =>
     return [el("figure", {}, chart.root, el("figcaption", {}, caption)), legend(items, null, chart.root, null), holder];
   });
 
-const DEFAULTS = { q: "", view: "methods", scene: "", snr: "", tuned: "", sort: "", row: "", fs: "", fl: "", m: "", b: "", steps: "" };
+const DEFAULTS = { q: "", view: "methods", scene: "", snr: "", tuned: "", versions: "", sort: "", row: "", fs: "", fl: "", m: "", b: "", steps: "" };
 const DRAW = { board: drawBoard, tradeoff: drawTradeoff, curves: drawCurves, history: drawHistory, roofs: drawRoofs };
 
 const placeOf = (view) => document.querySelector(`[data-view="${view}"]`);
@@ -132,7 +132,7 @@ const toChosen = () => {
   if (row) row.scrollIntoView({ block: "center" });
 };
 
-if (board) for (const entry of board.entries) if (entry[TUNED]) hidden.add(keyOf(entry));
+if (board) for (const entry of USUAL) if (entry[TUNED]) hidden.add(keyOf(entry));
 draw();
 toChosen();
 window.addEventListener("hashchange", () => { state = fromAddress(); draw(); toChosen(); });

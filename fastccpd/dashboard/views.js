@@ -10,9 +10,31 @@ let everything = false;
 const [SCENE, LEVEL, SYSTEM, TUNED, RSNR, SAM, ERGAS, SECONDS, MEMORY, DRAWS, OPTIONS, ERROR] = Array.from({ length: 12 }, (_, n) => n);
 const METRIC = board ? Object.fromEntries(board.metrics.map((metric, n) => [metric.name, { ...metric, column: RSNR + n }])) : {};
 
+// Entries of the newest version in their cell go by a system's plain name, whichever version that is.
+const newestEntries = () => {
+  const older = new Set(board.older);
+  const last = new Map(board.systems.map((system, n) => [`${system.name}|${system.package}`, n]));
+  return board.entries.flatMap((entry, n) => {
+    if (older.has(n)) return [];
+    const system = board.systems[entry[SYSTEM]];
+    const plain = [...entry];
+    plain[SYSTEM] = last.get(`${system.name}|${system.package}`);
+    return [Object.assign(plain, { plain: true, version: system.version })];
+  });
+};
+const NEWEST = board ? newestEntries() : [];
 const systemOf = (entry) => board.systems[entry[SYSTEM]];
-const nameOf = (entry) => systemOf(entry).label + (entry[TUNED] ? ", tuned" : "");
+const atUsualRank = (entry) => !systemOf(entry).other_rank;
+const USUAL = NEWEST.filter(atUsualRank); // what pictures show
+const entriesOf = (state) => {
+  const entries = state.versions === "all" ? board.entries : NEWEST;
+  return state.tuned === "ranks" ? entries : entries.filter(atUsualRank);
+};
+
+const labelOf = (entry) => (entry.plain ? systemOf(entry).plain : systemOf(entry).label);
+const nameOf = (entry) => labelOf(entry) + (entry[TUNED] ? ", tuned" : "");
 const keyOf = (entry) => `${entry[SYSTEM]}-${entry[TUNED]}`;
+const versionOf = (entry) => entry.version || systemOf(entry).version;
 const methodCell = (entry) => {
   const name = el("span", { class: entry[TUNED] ? "tuned" : null }, nameOf(entry));
   if (entry[OPTIONS] !== null && entry[OPTIONS] !== undefined) name.title = board.options[entry[OPTIONS]] || "default options";
@@ -22,29 +44,29 @@ const look = (entry) => ({ class: systemOf(entry).default ? "default" : null });
 
 const chosenEntries = (state) => {
   const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
-  return board.entries.filter((entry) => {
+  return entriesOf(state).filter((entry) => {
     const text = `${nameOf(entry)} ${systemOf(entry).name} ${systemOf(entry).package} ${board.scenes[entry[SCENE]]}`.toLowerCase();
     return (
       (state.scene === "" || board.scenes[entry[SCENE]] === state.scene) &&
       (state.snr === "" || board.levels[entry[LEVEL]] === state.snr) &&
-      (state.tuned === "" || String(entry[TUNED]) === state.tuned) &&
+      (!["0", "1"].includes(state.tuned) || String(entry[TUNED]) === state.tuned) &&
       words.every((word) => text.includes(word))
     );
   });
 };
 
 // The best score of each cell, of what nobody tuned.
-const bestOfCells = () => {
+const bestOfCells = (entries) => {
   const best = new Map();
-  for (const entry of board.entries) {
+  for (const entry of entries) {
     const cell = `${entry[SCENE]}-${entry[LEVEL]}`;
     if (!entry[TUNED] && entry[RSNR] !== null && !(best.get(cell) >= entry[RSNR])) best.set(cell, entry[RSNR]);
   }
   return best;
 };
 
-const byMethod = (entries) => {
-  const best = bestOfCells();
+const byMethod = (entries, state) => {
+  const best = bestOfCells(entriesOf(state));
   const groups = new Map();
   for (const entry of entries) groups.set(keyOf(entry), [...(groups.get(keyOf(entry)) || []), entry]);
   return [...groups.values()].map((group) => {
@@ -53,7 +75,8 @@ const byMethod = (entries) => {
     const row = [...group[0]];
     for (const column of [RSNR, SAM, ERGAS, SECONDS, MEMORY]) row[column] = median(group.map((entry) => entry[column]));
     row.options = row[OPTIONS] = null;
-    return Object.assign(row, { cells: scored.length, best: behind.filter((gap) => gap !== null && gap <= 0).length, behind: median(behind) });
+    const versions = [...new Set(group.map(versionOf))].join(", ");
+    return Object.assign(row, { plain: group[0].plain, version: versions, cells: scored.length, best: behind.filter((gap) => gap !== null && gap <= 0).length, behind: median(behind) });
   });
 };
 
@@ -66,7 +89,7 @@ const scores = (heads) => [
   { key: "memory", head: heads + "memory", value: value(MEMORY), cell: (e) => bytes(e[MEMORY]), figure: true },
 ];
 const method = { key: "method", head: "method", value: (e) => nameOf(e), cell: methodCell };
-const source = { key: "package", head: "package", value: (e) => systemOf(e).package, cell: (e) => `${systemOf(e).package}\u00a0${systemOf(e).version}` };
+const source = { key: "package", head: "package", value: (e) => systemOf(e).package, cell: (e) => `${systemOf(e).package}\u00a0${versionOf(e)}` };
 
 const cellColumns = (link) => [
   method,
@@ -86,6 +109,10 @@ const methodColumns = [
   source,
 ];
 
+const SETTINGS = [["", "published and tuned"], ["0", "published"], ["1", "tuned with the truth"]];
+if (board && board.systems.some((system) => system.other_rank)) SETTINGS.push(["ranks", "at every rank, too"]);
+const SEVERAL_VERSIONS = board && board.systems.some((system) => system.label !== system.plain);
+
 const drawBoard = (place, state, change) => {
   const all = (names) => [["", "all"], ...names.map((name) => [name, name])];
   const search = el("input", { type: "search", value: state.q, "data-key": "q", placeholder: "press / to search", oninput: (event) => change({ q: event.target.value }) });
@@ -96,11 +123,12 @@ const drawBoard = (place, state, change) => {
     choice("show", "view", [["methods", "methods"], ["cells", "every cell"]], state.view, (view) => change({ view, sort: "" })),
     choice("scene", "scene", all(board.scenes), state.scene, (scene) => change({ scene })),
     choice("SNR", "snr", all(board.levels), state.snr, (snr) => change({ snr })),
-    choice("settings", "tuned", [["", "all"], ["0", "published"], ["1", "tuned with the truth"]], state.tuned, (tuned) => change({ tuned })),
+    choice("settings", "tuned", SETTINGS, state.tuned, (tuned) => change({ tuned })),
+    ...(SEVERAL_VERSIONS ? [choice("versions", "versions", [["", "the newest in each cell"], ["all", "all"]], state.versions, (versions) => change({ versions }))] : []),
   );
   const entries = chosenEntries(state);
   const cells = state.view === "cells";
-  const rows = cells ? entries : byMethod(entries);
+  const rows = cells ? entries : byMethod(entries, state);
   const sort = state.sort || (cells ? "-rsnr" : "behind");
   const own = (entry) => `${systemOf(entry).name}|${systemOf(entry).package}|${entry[TUNED]}|${board.scenes[entry[SCENE]]}|${board.levels[entry[LEVEL]]}`;
   const link = (entry) => el("a", { class: "link", href: "#", "aria-label": `link to ${nameOf(entry)}`, onclick: (event) => { event.preventDefault(); change({ row: own(entry) }); } }, "¶");
@@ -129,12 +157,12 @@ const fullest = (names, column, entries) => {
   const most = Math.max(...counts);
   return names.filter((_, n) => counts[n] === most);
 };
-const sceneOf = (state) => [state.fs, state.scene].find((name) => board.scenes.includes(name)) || fullest(board.scenes, SCENE, board.entries)[0];
+const sceneOf = (state) => [state.fs, state.scene].find((name) => board.scenes.includes(name)) || fullest(board.scenes, SCENE, USUAL)[0];
 const levelOf = (state) => {
   const chosen = [state.fl, state.snr].find((name) => board.levels.includes(name));
   if (chosen) return chosen;
   const scene = board.scenes.indexOf(sceneOf(state));
-  const best = fullest(board.levels, LEVEL, board.entries.filter((e) => e[SCENE] === scene));
+  const best = fullest(board.levels, LEVEL, USUAL.filter((e) => e[SCENE] === scene));
   return best[best.length >> 1];
 };
 const metricOf = (state) => (["rsnr", "sam", "ergas"].includes(state.m) ? state.m : "rsnr");
@@ -142,7 +170,7 @@ const metricOf = (state) => (["rsnr", "sam", "ergas"].includes(state.m) ? state.
 const drawTradeoff = (place, state, change, redraw) => {
   const metric = METRIC[metricOf(state)];
   const [scene, level] = [sceneOf(state), levelOf(state)];
-  const there = board.entries.filter(
+  const there = USUAL.filter(
     (e) => board.scenes[e[SCENE]] === scene && board.levels[e[LEVEL]] === level && e[metric.column] !== null && e[SECONDS] > 0,
   );
   const parts = [figureChoices(state, change, true)];
@@ -163,10 +191,10 @@ const drawTradeoff = (place, state, change, redraw) => {
     chart.root.append(svg("g", { "data-line": keyOf(e) }, marker(e[SYSTEM], ...at(e), Boolean(e[TUNED]), text)));
   }
   const taken = entries.map(at).map(([x, y]) => [x - 5, y - 5, x + 5, y + 5]);
-  for (const e of front) nameBeside(chart, taken, ...at(e), systemOf(e).label);
+  for (const e of front) nameBeside(chart, taken, ...at(e), labelOf(e));
   const items = there.map((e) => ({ key: keyOf(e), text: nameOf(e), n: e[SYSTEM], hollow: Boolean(e[TUNED]) }));
   const press = (key) => { if (!away.delete(key)) away.add(key); redraw(); };
-  const caption = `The front at ${scene}, ${level}: ${front.map((e) => `${systemOf(e).label} (${time(e[SECONDS])}, ${decimals(e[metric.column])})`).join(", ")}.`;
+  const caption = `The front at ${scene}, ${level}: ${front.map((e) => `${labelOf(e)} (${time(e[SECONDS])}, ${decimals(e[metric.column])})`).join(", ")}.`;
   return [...parts, el("figure", {}, chart.root, el("figcaption", { "data-front": front.map((e) => systemOf(e).name).join(" ") }, caption)), legend(items, away, chart.root, press)];
 };
 
@@ -174,7 +202,7 @@ const drawCurves = (place, state, change, redraw) => {
   const metric = METRIC[metricOf(state)];
   const scene = sceneOf(state);
   const lines = new Map();
-  for (const e of board.entries) {
+  for (const e of USUAL) {
     if (board.scenes[e[SCENE]] !== scene || e[metric.column] === null) continue;
     lines.set(keyOf(e), [...(lines.get(keyOf(e)) || []), e]);
   }

@@ -197,6 +197,20 @@ def test_packages_and_versions_are_not_mixed():
     assert scores == {"auto (0.1.0)": 30.0, "auto (0.2.0)": 40.0, "auto": 50.0}
 
 
+def test_of_several_versions_all_but_the_newest_in_a_cell_are_older():
+    found = [fusion(version=version, rsnr=rsnr) for version, rsnr in (("0.10.0", 31.0), ("0.9.0", 30.0))]
+    found += [fusion("gsa", version="0.9.0"), fusion(package="theirs", version="0.8.0")]
+    made = board(found)
+    older = [made["entries"][number] for number in made["older"]]
+    assert [(made["systems"][entry[2]]["version"], entry[4]) for entry in older] == [("0.9.0", 30.0)]
+
+
+def test_a_rank_is_another_one_where_the_system_is_there_as_published():
+    made = board([fusion("stereo"), fusion("stereo@10"), fusion("scott@10"), fusion("theirs@10", package="theirs")])
+    marks = {system["name"]: system["other_rank"] for system in made["systems"]}
+    assert marks == {"stereo": False, "stereo@10": True, "scott@10": False, "theirs@10": False}
+
+
 def test_a_system_that_always_failed_is_there_with_its_reason():
     failed = {name: value for name, value in fusion("gsa").items() if name not in ("metrics", "seconds")}
     made = board([fusion(), failed | {"error": "no bands"}])
@@ -450,6 +464,28 @@ def test_pictures_begin_with_the_cell_that_has_the_most_to_show(tmp_path):
             for key in ("fs", "fl")
         ]
         assert chosen == ["b", "30 dB"]
+
+
+@needs_browser
+def test_older_versions_and_other_ranks_come_when_they_are_asked_for(tmp_path):
+    found = [fusion(version="0.2.0"), fusion(version="0.1.0", rsnr=29.0), fusion("stereo", rsnr=20.0)]
+    found += [fusion("stereo@10", rsnr=22.0, version="0.2.0"), fusion("stereo", snr=10.0, rsnr=19.0, version="0.2.0")]
+    path = tmp_path / "page.html"
+    path.write_text(dashboard.page([write_rows(tmp_path / "rows.jsonl", found)], "A test"), encoding="utf-8")
+    with opened(tmp_path, path.as_uri()) as tab:
+        assert tab.value(METHODS) == ["auto", "UC-C-CPD-ALS"]
+        last = "document.querySelector('[data-view=board] tbody tr:last-child').textContent"
+        assert "0.1.0, 0.2.0" in tab.value(last), "its cells are of two versions"
+        assert tab.value("document.querySelectorAll('[data-view=tradeoff] g[data-line]').length") == 2
+        tab.choose("select[data-key=tuned]", "ranks")
+        assert "UC-C-CPD-ALS, R=10" in tab.value(METHODS)
+        tab.choose("select[data-key=tuned]", "")
+        tab.choose("select[data-key=versions]", "all")
+        names = {f"{name} ({version})" for name in ("auto", "UC-C-CPD-ALS") for version in ("0.1.0", "0.2.0")}
+        assert set(tab.value(METHODS)) == names
+        tab.visit(tab.value("location.href"))
+        assert set(tab.value(METHODS)) == names, "the address says it"
+        assert tab.console == []
 
 
 @needs_browser
