@@ -14,6 +14,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 @pytest.fixture(scope="session")
 def data_folder():
     """The folder of real scenes, or a skip that says what is missing."""
+    return _folder_or_skip()
+
+
+def pytest_runtest_setup(item):
+    """Whatever is marked as needing real scenes is skipped without them, by whatever way it comes to them."""
+    if item.get_closest_marker("scenes"):
+        _folder_or_skip()
+
+
+def _folder_or_skip():
     folder = os.environ.get("FASTCCPD_DATA")
     if not folder:
         pytest.skip("FASTCCPD_DATA is not set, so there are no real scenes")
