@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from . import formats, methods
 from .estimation import MapDecomposer, estimate_degradation
-from .fusion import check_memory, checked_request, generator_of, method_of, run, with_verdict
+from .fusion import check_memory, checked_request, generator_of, generators_of_starts, method_of, run, with_verdict
 from .model import saving
 from .model.checks import as_choice, as_count, as_cube, working_dtype
 from .model.degradation import Degradation
@@ -71,7 +71,9 @@ def fuse(
     init : Factors or three matrices, optional
         A start of your own, in place of a random one.
     rng : int or numpy.random.Generator
-        The same number gives the same bytes; by the default and the NLS methods on any number of threads.
+        The same number gives the same bytes; by the default and the NLS methods on any number of threads. The first
+        start draws what the method's own `solve` would draw from it, further ones what its children do. A Generator is
+        not moved on, but the next call with it draws from the next child.
     time_limit : float, optional
         Seconds, over all starts.
     threads : int, optional
@@ -127,7 +129,7 @@ def fuse(
         elif ratio is not None:
             raise ValueError("ratio: is given beside degradation, which says it already; leave one of them out")
         problem = Problem(hsi, msi, degradation, check_finite, hsi_valid, msi_valid)
-        return run(request, problem, generator.spawn(request.starts), seed, callback, estimated)
+        return run(request, problem, generators_of_starts(generator, request.starts), seed, callback, estimated)
 
 
 def _estimated(hsi, msi, ratio, method, hsi_valid, msi_valid):
@@ -205,7 +207,8 @@ def fuse_many(
 
     def task_of(pair):
         generator, seed = generator_of(rng)
-        return request, _problem_of(pair, degradation, check_finite), generator.spawn(request.starts), seed
+        generators = generators_of_starts(generator, request.starts)
+        return request, _problem_of(pair, degradation, check_finite), generators, seed
 
     return _in_order(iter(pairs), task_of, worker_count(workers), keep, progress, total)
 

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -291,6 +292,17 @@ def generator_of(rng):
         return rng, rng.bit_generator.state
     seed = as_count(rng, "rng", least=0)
     return np.random.default_rng(seed), seed
+
+
+def generators_of_starts(generator, starts):
+    """One generator for each start: those that `generator` spawns, but a copy of itself in place of the very first.
+
+    So a seed gives what the method's own `solve` gives with it, a further call with the same Generator gives something
+    else, and the numbers that the caller draws from it stay the same.
+    """
+    first, children = deepcopy(generator), generator.spawn(starts)
+    is_very_first = generator.bit_generator.seed_seq.n_children_spawned == starts
+    return [first, *children[1:]] if is_very_first else children
 
 
 def with_verdict(needed, hsi_shape, msi_shape):

@@ -114,6 +114,15 @@ def shrunk_slices(T, sizes, threshold):
     return np.concatenate(shrunk)
 
 
+def multiplied_abundances(X, W, A):
+    """A * (W X) / (W W'A), pixel by pixel, and the squared misfit of all bands but the last; 0/0 is 0."""
+    new = np.zeros_like(A)
+    for n in range(A.shape[1]):
+        growth, decay = W @ X[:, n], W @ (W.T @ A[:, n])
+        new[:, n] = [a * g / d if d > 0.0 else 0.0 for a, g, d in zip(A[:, n], growth, decay)]
+    return new, np.sum((W.T @ new - X)[:-1] ** 2)
+
+
 def ratio(result, reference, terms):
     """A LAPACK-style error: |result - reference| over eps * (number of terms) * |reference|."""
     eps = np.finfo(result.dtype).eps

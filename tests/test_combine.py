@@ -16,15 +16,8 @@ def case():
 
 def each_start(case, starts, **options):
     """The results of the starts that `fuse` with rng=0 runs, one by one."""
-    found = []
-    for generator in np.random.default_rng(0).spawn(starts):
-
-        class Chosen(np.random.Generator):
-            def spawn(self, n, generator=generator):
-                return [generator] * n
-
-        found.append(fuse(*case, rng=Chosen(generator.bit_generator), **options))
-    return found
+    generators = [np.random.default_rng(0), *np.random.default_rng(0).spawn(starts)[1:]]
+    return [fuse(*case, rng=generator, **options) for generator in generators]
 
 
 def test_the_mean_of_starts_is_their_mean_image_with_the_factors_of_the_best(case):

@@ -6,13 +6,15 @@ lower ‖X − A W'‖² + δ²‖1 − A 1‖²: a band of δ is appended to X 
 sum 1; the spectra do not see it. The cost is ‖X − A W'‖², without δ.
 
 Two ways to the same updates. With many bands and few pixels W'W and A'A are formed, once while their factor stays, and
-the cost is ‖X‖² − 2⟨X'A, W⟩ + ⟨A'A, W'W⟩ where rounding allows it. With fewer bands than spectra A W'W is best done as
-(A W') W; A W' is also what the cost needs, and an update reads and writes the abundances once, block by block. The
-second way can leave out data that are not valid; the band of δ is there as it is written above.
+the cost is ‖X‖² − 2⟨X'A, W⟩ + ⟨A'A, W'W⟩ where rounding allows it; what that takes is kept for the next update. With
+fewer bands than spectra A W'W is best done as (A W') W; A W' is also what the cost needs, and an update reads and
+writes the abundances once, some pixels at a time, by a kernel, for which pixels lie side by side. The second way can
+leave out data that are not valid; the band of δ is there as it is written above.
 """
 
 import numpy as np
 
+from ..kernels.abundances import BLOCK, SPECTRA, multiply_all, whole_lanes
 from ._spectral import half_square
 
 # Added to denominators, of which it changes none that is not zero: 0/0 is 0.
@@ -22,12 +24,19 @@ _LEAST = 1e-100
 # of 1e-8 takes.
 _SUMS_SUFFICE = 1e-5
 
-# Numbers of a block of abundances.
-BLOCK = 1 << 15
+# Blocks of pixels between two pulses.
+_BLOCKS = 256
+
+
+def stored_spectra(R: int) -> int:
+    """How many spectra `ByProducts` stores the abundances of, for R of them."""
+    return -(-R // SPECTRA) * SPECTRA
 
 
 class BySums:
     """The factors of a matrix X (pixels, bands) of many bands and few pixels.
+
+    They are kept with one row for each spectrum, which makes the products with X faster by a quarter.
 
     Attributes
     ----------
@@ -37,48 +46,73 @@ class BySums:
     """
 
     def __init__(self, X, W, A, delta):
-        self.X, self.W, self.A, self.delta2 = X, W, A, delta**2
+        self.X, self.delta2 = X, delta**2
+        self._spectra, self._abundances = np.ascontiguousarray(W.T), np.ascontiguousarray(A.T)
         self._power = float(np.vdot(X, X))
-        self._with_W = self._with_A = self._cost = None
+        self._forget()
+        self._with_W = self._with_A = None
+
+    def _forget(self):
+        """The cost, and the denominators of the next update that it is made of, are of factors that changed."""
+        self._cost = self._decay_of_A = self._decay_of_W = None
+
+    @property
+    def W(self):
+        return self._spectra.T
+
+    @property
+    def A(self):
+        return self._abundances.T
 
     def update_abundances(self):
         if self._with_W is None:
-            self._with_W = self.X @ self.W, self.W.T @ self.W
+            self._with_W = self._spectra @ self.X.T + self.delta2, self._spectra @ self.W + self.delta2
         products, gram = self._with_W
-        self.A = _multiplied(self.A, products + self.delta2, self.A @ (gram + self.delta2))
-        self._with_A = self._cost = None
+        decay = gram @ self._abundances if self._decay_of_A is None else self._decay_of_A
+        self._abundances = _multiplied(self._abundances, products, decay)
+        self._forget()
+        self._with_A = None
 
     def update_spectra(self):
         if self._with_A is None:
-            self._with_A = self.X.T @ self.A, self.A.T @ self.A
+            self._with_A = self._abundances @ self.X, self._abundances @ self.A
         products, gram = self._with_A
-        self.W = _multiplied(self.W, products, self.W @ gram)
-        self._with_W = self._cost = None
+        decay = gram @ self._spectra if self._decay_of_W is None else self._decay_of_W
+        self._spectra = _multiplied(self._spectra, products, decay)
+        self._forget()
+        self._with_W = None
 
     @property
     def cost(self):
         if self._cost is None:
             # An update of one factor leaves what was made of the other.
-            pairs = (self._with_W, self.A), (self._with_A, self.W)
-            known, cost = [(sums, factor) for sums, factor in pairs if sums is not None], 0.0
-            if known:
-                (products, gram), factor = known[0]
-                cost = self._power - 2.0 * np.vdot(products, factor) + np.vdot(factor @ gram, factor)
-            if not known or cost <= _SUMS_SUFFICE * self._power:
-                cost = 2.0 * half_square(self.A @ self.W.T, self.X)
+            cost = 0.0
+            if self._with_W is not None:
+                (products, gram), A = self._with_W, self._abundances
+                sums, self._decay_of_A = A.sum(axis=0), gram @ A
+                cost = self._power - 2.0 * np.vdot(products, A) + np.vdot(self._decay_of_A, A)
+                cost += self.delta2 * float(2.0 * sums.sum() - np.vdot(sums, sums))
+            elif self._with_A is not None:
+                (products, gram), W = self._with_A, self._spectra
+                self._decay_of_W = gram @ W
+                cost = self._power - 2.0 * np.vdot(products, W) + np.vdot(self._decay_of_W, W)
+            if cost <= _SUMS_SUFFICE * self._power:
+                cost = 2.0 * half_square(self.A @ self._spectra, self.X)
             self._cost = cost
         return self._cost
 
     def take_back(self, W, A, cost):
         """Return to factors of before, of which the cost is known."""
-        self.W, self.A, self._cost = W, A, cost
-        self._with_W = self._with_A = None
+        self._spectra, self._abundances = W.T, A.T
+        self._forget()
+        self._cost, self._with_W, self._with_A = cost, None, None
 
 
 class ByProducts:
     """The factors of a matrix X (pixels, bands) of few bands and many pixels, or with gaps.
 
-    `valid` is True where there are data, of the shape of X, which is zero elsewhere; None: everywhere.
+    `valid` is True where there are data, of the shape of X, which is zero elsewhere; None: everywhere. `pulse` is
+    called between some of the pixels of an update.
 
     Attributes
     ----------
@@ -88,71 +122,80 @@ class ByProducts:
     """
 
     def __init__(self, X, W, A, delta, valid=None):
-        self.W, self.A, self.delta = W, A, delta
-        self._X = _bordered(X, delta)
-        self._valid = None if valid is None else _bordered(valid, True)
-        self._spare, self._Y = np.empty_like(A), np.empty_like(self._X)
+        (N, bands), R = X.shape, W.shape[1]
+        self.W, self.delta, self.pulse = W, delta, lambda: None
+        # X and the model Y, each with the band of δ: the sums over pixels that spectra need are one product.
+        self._images = np.zeros((2, bands + 1, whole_lanes(N)))
+        self._X, self._Y = self._images
+        self._X[:-1, :N], self._X[-1, :N] = X.T, delta
+        self._gaps = None if valid is None else ~valid.T
+        self._stores = np.zeros((2, stored_spectra(R), whole_lanes(N)))
+        self._views, self._now = [store[:R, :N].T for store in self._stores], 0
+        self.A[:] = A
+        self._costs = np.zeros(-(-whole_lanes(N) // BLOCK))
         self._Y_is_of_W, self._cost = False, None
-        self.pulse = lambda: None
+
+    @property
+    def A(self):
+        return self._views[self._now]
 
     def update_abundances(self):
         """One pass over the abundances; Y, the band of δ included, is what the next update begins with.
 
-        `pulse` is called between blocks of pixels. Where it raises, W, A and the cost are those of before.
+        Where `pulse` raises, W, A and the cost are those of before.
         """
-        new, (W, W_back), cost = self._spare, self._bordered_spectra(), 0.0
-        known, self._Y_is_of_W = self._Y_is_of_W, False
-        for rows in self._blocks():
-            if not known:
-                self._model(rows, self.A, W_back)
-            new[rows] = _multiplied(self.A[rows], self._X[rows] @ W, self._Y[rows] @ W)
-            cost += self._model(rows, new, W_back)
+        if not self._Y_is_of_W:
+            self._make_model()
+        old, new, W = self._stores[self._now], self._stores[1 - self._now], self._bordered_spectra()
+        self._Y_is_of_W = False
+        for first in range(0, len(self._costs), _BLOCKS):
+            blocks = range(first, min(first + _BLOCKS, len(self._costs)))
+            multiply_all(self._X, W, old, blocks, self._Y, new, self._costs)
             self.pulse()
-        self._spare, self.A, self._cost, self._Y_is_of_W = self.A, new, cost, True
+        self._now, self._Y_is_of_W = 1 - self._now, True
+        self._clear_gaps()
+        self._cost = float(self._costs.sum()) if self._gaps is None else self._misfit()
 
     def update_spectra(self):
         if not self._Y_is_of_W:
-            self._sum_up()
-        self.W = _multiplied(self.W, (self._X.T @ self.A)[:-1], (self._Y.T @ self.A)[:-1])
+            self._make_model()
+        sums = self._images.reshape(-1, self._images.shape[2]) @ self._stores[self._now].T
+        growth, decay = sums[:, : self.W.shape[1]].reshape(2, -1, self.W.shape[1])
+        self.W = _multiplied(self.W, growth[:-1], decay[:-1])
         self._cost, self._Y_is_of_W = None, False
 
     @property
     def cost(self):
         if self._cost is None:
-            self._sum_up()
+            self._make_model()
+            self._cost = self._misfit()
         return self._cost
 
     def take_back(self, W, A, cost):
         """Return to the factors before the last update, of which the cost is known."""
-        self._spare, self._Y_is_of_W = self.A, False
-        self.W, self.A, self._cost = W, A, cost
-
-    def _blocks(self):
-        step = max(1, BLOCK // self.A.shape[1])
-        return (slice(start, start + step) for start in range(0, len(self.A), step))
+        self._now, self._Y_is_of_W = next(n for n, view in enumerate(self._views) if view is A), False
+        self.W, self._cost = W, cost
 
     def _bordered_spectra(self):
-        """W with a band of δ, and its transpose row by row: a product with so few columns is slow otherwise."""
-        W = np.vstack([self.W, np.full(self.W.shape[1], self.delta)])
-        return W, np.ascontiguousarray(W.T)
+        """W' with a band of δ, and zeros for spectra beyond the last."""
+        W = np.zeros((self._stores.shape[1], len(self._X)))
+        W[: self.W.shape[1]] = np.column_stack([self.W.T, np.full(self.W.shape[1], self.delta)])
+        return W
 
-    def _model(self, rows, A, W_back):
-        """Make Y = A W' of some pixels, without what is not valid, and return their cost."""
-        Y = np.matmul(A[rows], W_back, out=self._Y[rows])
-        if self._valid is not None:
-            Y *= self._valid[rows]
-        left = Y - self._X[rows]
-        left[:, -1] = 0.0
-        return float(np.vdot(left, left))
+    def _make_model(self):
+        """Y of the present factors."""
+        np.matmul(self._bordered_spectra().T, self._stores[self._now], out=self._Y)
+        self._clear_gaps()
+        self._Y_is_of_W = True
 
-    def _sum_up(self):
-        _, W_back = self._bordered_spectra()
-        self._cost, self._Y_is_of_W = sum(self._model(rows, self.A, W_back) for rows in self._blocks()), True
+    def _clear_gaps(self):
+        """Zeros in Y where there are no data."""
+        if self._gaps is not None:
+            self._Y[:-1, : self._gaps.shape[1]][self._gaps] = 0.0
 
-
-def _bordered(columns, last):
-    """`columns` and one more of the same value everywhere."""
-    return np.column_stack([columns, np.full(len(columns), last)])
+    def _misfit(self):
+        left = (model - data for model, data in zip(self._Y[:-1], self._X))
+        return float(sum(np.vdot(band, band) for band in left))
 
 
 def _multiplied(factor, growth, decay):

@@ -27,7 +27,7 @@ from ..model.checks import as_count, as_number, set_fields
 from ..model.problem import Mixture, Problem
 from ..model.result import Status
 from ..model.types import Array, Callback
-from ._nmf import BLOCK, ByProducts, BySums
+from ._nmf import ByProducts, BySums, stored_spectra
 from ._spectral import as_scale, half_square, robust_maximum
 from ._upsampling import upsampling
 from ._vca import vertices
@@ -134,9 +134,9 @@ class CNMF(Compiled):
         R, hsi, msi = self.rank or min(_SPECTRA, K, I_H * J_H), I_H * J_H * K, I * J * K_M
         abundances, coarse, between = I * J * R, I_H * J_H * R, I * J_H * R
         # B and the one before, the MSI with a band of δ and its model.
-        kept = hsi + 3 * msi + 2 * (abundances + I * J) + I * I_H + J * J_H + 4 * coarse
+        kept = hsi + 3 * msi + 2 * I * J * (stored_spectra(R) + 1) + I * I_H + J * J_H + 4 * coarse
         beginning = 2 * hsi + 2 * K * K
-        updates = between + 3 * BLOCK
+        updates = between + abundances  # which come pixel by pixel, and go so into the image
         narrow = 0 if itemsize == 8 else abundances * itemsize
         return 8 * kept + memory_of_phases(8 * beginning, 8 * updates, narrow) + (1 << 16)
 
@@ -191,7 +191,7 @@ class Unmixing:
             self._unmix_hsi(watch)
             if not left:
                 break
-            msi = ByProducts(self.M, self.PM @ self.hsi.W, self.msi.A.copy(), self.delta, self.M_valid)
+            msi = ByProducts(self.M, self.PM @ self.hsi.W, self.msi.A, self.delta, self.M_valid)
             self._unmix_msi(msi, watch)
             if not (self._fell(misfit, self.hsi.cost) and self._fell(self.msi.cost, msi.cost)):
                 break
@@ -239,7 +239,7 @@ class Unmixing:
 
     def abundances(self) -> Array:
         """B, of the fine pixels: the HSI's, interpolated, where the MSI was not unmixed yet."""
-        return self._interpolated(self.hsi.A) if self.msi is None else self.msi.A
+        return self._interpolated(self.hsi.A) if self.msi is None else np.ascontiguousarray(self.msi.A)
 
     def _seen(self, B):
         """A = P B."""
@@ -261,7 +261,7 @@ class Unmixing:
     def image(self, B: Array, dtype: DTypeLike) -> Mixture:
         """W B in the caller's unit."""
         maps = B.reshape(*self.shape[:2], -1)
-        return Mixture(maps.astype(dtype, copy=False), (self.scale * self.hsi.W).astype(dtype))
+        return Mixture(maps.astype(dtype, copy=False), (self.scale * self.hsi.W).astype(dtype, order="C"))
 
 
 def _nonnegative(image, scale):

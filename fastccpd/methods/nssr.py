@@ -92,8 +92,8 @@ class NSSR(Method):
         Whether Z is projected in turn on the scenes that explain the MSI and on those that explain the HSI, at the end.
         It needs clean data: at 20 dB it costs 3 dB.
     scale : float, optional
-        What the data are divided by; the result is in the units of the data. None is the 99.9 % quantile of the MSI (of
-        the HSI, where that is not positive). 1 leaves the data as they are.
+        What the data are divided by; the result is in the units of the data. None is the 99.9 % quantile of the HSI,
+        which sees the brightest bands too (of the MSI, where that is not positive). 1 leaves the data as they are.
 
     Notes
     -----
@@ -145,7 +145,7 @@ class NSSR(Method):
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
-        scale = self.scale or robust_maximum(problem.msi, problem.hsi)
+        scale = self.scale or robust_maximum(problem.hsi, problem.msi)
         with thread_map() as map_blocks:
             admm = _ADMM(problem, scale, self, rng, map_blocks)
             outcome = run_watched(admm, max_iter=self.max_iter, callback=callback, time_limit=time_limit)

@@ -54,20 +54,31 @@ def test_many_starts_end_with_the_time_limit():
     assert 1 <= len(result.start_costs) < 1000
 
 
-def test_starts_are_those_that_a_generator_spawns():
+def test_starts_are_the_generator_itself_and_then_those_that_it_spawns():
     # The results of many starts, and of calls after them, do not depend on how the generators are made.
     case, options = small_case(noise=0.05), {"method": "nn-ccpd-nls", "rank": 2, "max_iter": 3}
     many = fuse(*case, **options, starts=3, rng=np.random.default_rng(7))
     parent = np.random.default_rng(7)
     alone = [
         fastccpd.methods.NNCCPDNLS(rank=2, max_iter=3).solve(fastccpd.Problem(*case), rng=child).cost
-        for child in parent.spawn(3)
+        for child in (np.random.default_rng(7), *parent.spawn(3)[1:])
     ]
     assert many.start_costs == tuple(alone)
     one, other = np.random.default_rng(7), np.random.default_rng(7)
     fuse(*case, **options, starts=3, rng=one)
     other.spawn(3)
     assert one.spawn(1)[0].random() == other.spawn(1)[0].random()
+    assert one.random() == np.random.default_rng(7).random()
+
+
+def test_a_seed_is_that_of_the_methods_own_solve_and_a_further_call_with_a_generator_has_the_next_child():
+    case, options = small_case(noise=0.05), {"rank": 2, "max_iter": 3}
+    method, problem = fastccpd.methods.NNCCPDNLS(**options), fastccpd.Problem(*case)
+    alone = method.solve(problem, rng=np.random.default_rng(7)).cost
+    assert fuse(*case, method="nn-ccpd-nls", rng=7, **options).cost == alone
+    generator, (_, second) = np.random.default_rng(7), np.random.default_rng(7).spawn(2)
+    assert fuse(*case, method=method, rng=generator).cost == alone
+    assert fuse(*case, method=method, rng=generator).cost == method.solve(problem, rng=second).cost != alone
 
 
 @pytest.mark.parametrize("method", ITERATIVE)

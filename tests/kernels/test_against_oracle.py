@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import oracle
 import pytest
-from fastccpd.kernels import maps, slices, vectors
+from fastccpd.kernels import abundances, maps, slices, vectors
 from scipy import sparse
 
 from fastccpd import kernels
@@ -238,3 +238,23 @@ def test_slices_of_deficient_rank_of_equal_values_and_of_nothing_are_kept_withou
         out = np.empty_like(X)
         slices.shrink(X, np.array([0, 4]), 0.0, out)
         np.testing.assert_allclose(out, X, rtol=0, atol=1e-7 * np.abs(X).max())
+
+
+@pytest.mark.parametrize(("bands", "spectra", "pixels"), [(1, 1, 1), (3, 4, 64), (7, 30, 131), (12, 5, 200)])
+def test_abundances_are_multiplied_as_they_are_defined(bands, spectra, pixels):
+    rng = np.random.default_rng(0)
+    N, R = abundances.whole_lanes(pixels), -(-spectra // abundances.SPECTRA) * abundances.SPECTRA
+    X, W, A = np.zeros((bands, N)), np.zeros((R, bands)), np.zeros((R, N))
+    X[:, :pixels], W[:spectra], A[:spectra, :pixels] = (
+        rng.random(shape) for shape in ((bands, pixels), (spectra, bands), (spectra, pixels))
+    )
+    A[0, ::3] = X[:, ::5] = 0.0
+    Y, new, costs = W.T @ A, np.full_like(A, np.nan), np.zeros(-(-N // abundances.BLOCK))
+    for block in range(len(costs)):
+        abundances.multiply_all(X, W, A, range(block, block + 1), Y, new, costs)
+    expected, cost = oracle.multiplied_abundances(X, W, A)
+    assert oracle.ratio(new, expected, 3 * bands * spectra) < LIMIT
+    assert oracle.ratio(Y, W.T @ expected, 3 * bands * spectra) < LIMIT
+    assert costs.sum() == pytest.approx(cost, rel=1e-12)
+    assert not new[:, pixels:].any()
+    assert not new[spectra:].any()
