@@ -51,6 +51,7 @@ from .lanes import (
     reciprocal,
     store,
     store_pairs,
+    store_transposed,
     subtract,
     total_of_lanes,
     widen,
@@ -103,6 +104,81 @@ def turn_maps(team, shape, own, share, coverage, a, g, r, coarser, coarse_width,
                 store(d, at + j, multiply_add(before, load_as(d, at + j, d), y))
 
 
+@inlined
+def _blur_rows(shape, d, columns, values, first, last, Q, blurred):
+    """P1 d of a coarse row, whose entries are given, as W pixels of Q maps: eight maps of eight pixels at a time."""
+    _, P, W = shape
+    for q in range(0, Q, LANES):
+        # Where there are no eight maps left, the last one stands for those that are not there: G has zeros for them.
+        rest = P - 1 - q
+        for j in range(0, W, LANES):
+            t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = fill_as(0.0, d)
+            for entry in range(first, last):
+                at, value = GUARD + (columns[entry] * P + q) * W + j, fill_as(values[entry], d)
+                t0 = multiply_add(value, load_as(d, at, d), t0)
+                t1 = multiply_add(value, load_as(d, at + W * min(1, rest), d), t1)
+                t2 = multiply_add(value, load_as(d, at + W * min(2, rest), d), t2)
+                t3 = multiply_add(value, load_as(d, at + W * min(3, rest), d), t3)
+                t4 = multiply_add(value, load_as(d, at + W * min(4, rest), d), t4)
+                t5 = multiply_add(value, load_as(d, at + W * min(5, rest), d), t5)
+                t6 = multiply_add(value, load_as(d, at + W * min(6, rest), d), t6)
+                t7 = multiply_add(value, load_as(d, at + W * min(7, rest), d), t7)
+            store_transposed(blurred, j * Q + q, Q, LANES, t0, t1, t2, t3, t4, t5, t6, t7)
+
+
+@inlined
+def _multiply_rows(starts, columns, values, given, Q, out):
+    """A sparse matrix times rows of Q numbers; two vectors of a row share what is read of the matrix."""
+    for n in range(starts.shape[0] - 1):
+        first, last = starts[n], starts[n + 1]
+        for q in range(0, Q, 2 * LANES):
+            other = q + min(LANES, Q - LANES - q)  # the same once more, where there is no second one
+            t0 = t1 = fill_as(0.0, given)
+            for entry in range(first, last):
+                at, value = columns[entry] * Q, fill_as(values[entry], given)
+                t0 = multiply_add(value, load_as(given, at + q, given), t0)
+                t1 = multiply_add(value, load_as(given, at + other, given), t1)
+            store(out, n * Q + q, t0)
+            store(out, n * Q + other, t1)
+
+
+@inlined
+def _mix_four(coarse, first, G, P, Q, mixed):
+    """G times four pixels of Q maps, which share what is read of G."""
+    for q in range(0, Q, LANES):
+        t0 = t1 = t2 = t3 = fill_as(0.0, coarse)
+        for p in range(P):
+            row, at = load_as(G, p * Q + q, coarse), first + p
+            t0 = multiply_add(fill_as(coarse[at], coarse), row, t0)
+            t1 = multiply_add(fill_as(coarse[at + Q], coarse), row, t1)
+            t2 = multiply_add(fill_as(coarse[at + 2 * Q], coarse), row, t2)
+            t3 = multiply_add(fill_as(coarse[at + 3 * Q], coarse), row, t3)
+        at = first + q
+        store(mixed, at, t0)
+        store(mixed, at + Q, t1)
+        store(mixed, at + 2 * Q, t2)
+        store(mixed, at + 3 * Q, t3)
+
+
+@inlined
+def _store_maps(pixels, at, Q, out, to, W, maps, like):
+    """Eight pixels of eight maps as rows of these, of which so many are there."""
+    store_transposed(
+        out,
+        to,
+        W,
+        maps,
+        load_as(pixels, at, like),
+        load_as(pixels, at + Q, like),
+        load_as(pixels, at + 2 * Q, like),
+        load_as(pixels, at + 3 * Q, like),
+        load_as(pixels, at + 4 * Q, like),
+        load_as(pixels, at + 5 * Q, like),
+        load_as(pixels, at + 6 * Q, like),
+        load_as(pixels, at + 7 * Q, like),
+    )
+
+
 @kernel
 def blur_maps(
     team, shape, d, a, ones, below, right, odd, extras, rows, columns, back, G, odd_coarse, extras_coarse, out, sums
@@ -119,34 +195,20 @@ def blur_maps(
     back_starts, back_columns, back_values = back
     I1, J1, J = row_starts.shape[0] - 1, column_starts.shape[0] - 1, back_starts.shape[0] - 1
     up, Q = P * W, (P + LANES - 1) // LANES * LANES
-    row, blurred, coarse, mixed = borrow(W, d), borrow(W * Q, d), borrow(J1 * Q, d), borrow(J1 * Q, d)
+    some = (J1 + 3) // 4 * 4  # coarse pixels are mixed four at a time
+    blurred, coarse, mixed, gram = borrow(W * Q, d), borrow(some * Q, d), borrow(some * Q, d), borrow(P * Q, d)
+    for n in range(0, P * Q, LANES):
+        store(gram, n, load_as(G, n, d))
+    for n in range(J1 * Q, some * Q, LANES):
+        store(coarse, n, fill_as(0.0, d))
     for i1 in part_of(team, I1):
         # From here on a vector holds eight maps of one pixel: columns are what is summed over.
-        for n in range(0, W * Q, LANES):
-            store(blurred, n, fill_as(0.0, d))
-        for p in range(P):
-            for j in range(0, W, LANES):
-                store(row, j, fill_as(0.0, d))
-            for entry in range(row_starts[i1], row_starts[i1 + 1]):
-                at, value = GUARD + row_columns[entry] * up + p * W, fill_as(row_values[entry], d)
-                for j in range(0, W, LANES):
-                    store(row, j, multiply_add(value, load_as(d, at + j, d), load_as(row, j, d)))
-            for j in range(J):
-                blurred[j * Q + p] = row[j]
+        _blur_rows(shape, d, row_columns, row_values, row_starts[i1], row_starts[i1 + 1], Q, blurred)
         starts, places, kinds = odd_coarse
         energy = fill(0.0)
-        for j1 in range(J1):
-            for q in range(0, Q, LANES):
-                total = fill_as(0.0, d)
-                for entry in range(column_starts[j1], column_starts[j1 + 1]):
-                    at = column_columns[entry] * Q + q
-                    total = multiply_add(fill_as(column_values[entry], d), load_as(blurred, at, d), total)
-                store(coarse, j1 * Q + q, total)
-            for q in range(0, Q, LANES):
-                total = fill_as(0.0, d)
-                for p in range(P):
-                    total = multiply_add(fill_as(coarse[j1 * Q + p], d), load_as(G, p * Q + q, d), total)
-                store(mixed, j1 * Q + q, total)
+        _multiply_rows(column_starts, column_columns, column_values, blurred, Q, coarse)
+        for first in range(0, some * Q, 4 * Q):
+            _mix_four(coarse, first, gram, P, Q, mixed)
         for entry in range(starts[i1], starts[i1 + 1]):
             at, extra = places[entry] * Q, extras_coarse[kinds[entry]]
             for p in range(P):
@@ -155,18 +217,12 @@ def blur_maps(
         for n in range(0, J1 * Q, LANES):
             energy = multiply_add(load(coarse, n), load(mixed, n), energy)
         # What was blurred is done with, and its room is taken for the way back.
-        for j in range(J):
-            first, last = back_starts[j], back_starts[j + 1]
-            for q in range(0, Q, LANES):
-                total = fill_as(0.0, d)
-                for entry in range(first, last):
-                    at = back_columns[entry] * Q + q
-                    total = multiply_add(fill_as(back_values[entry], d), load_as(mixed, at, d), total)
-                store(blurred, j * Q + q, total)
-        for p in range(P):
-            to = out[GUARD + (i1 * P + p) * W : GUARD + (i1 * P + p) * W + J]
-            for j in range(J):
-                to[j] = blurred[j * Q + p]
+        _multiply_rows(back_starts, back_columns, back_values, mixed, Q, blurred)
+        for n in range(J * Q, W * Q, LANES):
+            store(blurred, n, fill_as(0.0, d))
+        for q in range(0, Q, LANES):
+            for j in range(0, W, LANES):
+                _store_maps(blurred, j * Q + q, Q, out, GUARD + (i1 * P + q) * W + j, W, P - q, d)
         of_odd = 0.0
         starts, places, kinds = odd
         for i in range(i1 * I // I1, (i1 + 1) * I // I1):
@@ -190,10 +246,10 @@ def blur_maps(
                     for q in range(P):
                         of_odd += d[at + p * W] * extra[p, q] * d[at + q * W]
         sums[i1] = of_odd + total_of_lanes(energy)
-    give_back(row)
     give_back(blurred)
     give_back(coarse)
     give_back(mixed)
+    give_back(gram)
 
 
 @kernel
