@@ -4,8 +4,8 @@ For algorithms that run the same scalar steps on eight problems at once. Numba w
 scalar code; here each operation is one LLVM vector instruction. Arrays are one-dimensional; offsets count elements. A
 float32 array is widened as it is loaded and rounded as it is stored. `load_as`, `load_twice` and `fill_as` give vectors
 of the dtype of another array instead: of eight float32 where that is float32. `total_of_lanes` adds them up, from the
-first to the last. `store_transposed` takes eight vectors and stores the first `count` of their columns, `apart` numbers
-apart. With the JIT off the same names work on NumPy slices.
+first to the last. `if_less` chooses, lane by lane. `store_transposed` takes eight vectors and stores the first `count`
+of their columns, `apart` numbers apart. With the JIT off the same names work on NumPy slices.
 """
 
 import numba
@@ -249,6 +249,14 @@ def _over_positive(b, value, divisor):
 
 
 @intrinsic
+def _if_less(context, a, b, yes, no):
+    def codegen(context, b, signature, args):
+        return b.select(b.fcmp_ordered("<", *args[:2]), *args[2:])
+
+    return yes(a, a, yes, yes), codegen
+
+
+@intrinsic
 def _total(context, a):
     def codegen(context, b, signature, args):
         total = ir.Constant(ir.DoubleType(), 0.0)
@@ -315,9 +323,12 @@ if numba.config.DISABLE_JIT:
     total_of_lanes = _plain_total
     reciprocal, reciprocal_root = _plain_reciprocal, _plain_reciprocal_root
     add, subtract, multiply, negate = np.add, np.subtract, np.multiply, np.negative
+
+    def if_less(a, b, yes, no):
+        return np.where(a < b, yes, no)
 else:
     load, load_as, load_twice, widen = _load, _load_as, _load_twice, _widen
     store, store_pairs, store_transposed = _store, _store_pairs, _store_transposed
-    fill, fill_as = _fill, _fill_as
+    fill, fill_as, if_less = _fill, _fill_as, _if_less
     add, subtract, multiply, multiply_add = _add, _subtract, _multiply, _multiply_add
     negate, reciprocal, reciprocal_root, total_of_lanes = _negate, _reciprocal, _reciprocal_root, _total

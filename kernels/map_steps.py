@@ -105,41 +105,75 @@ def turn_maps(team, shape, own, share, coverage, a, g, r, coarser, coarse_width,
 
 
 @inlined
-def _blur_rows(shape, d, columns, values, first, last, Q, blurred):
-    """P1 d of a coarse row, whose entries are given, as W pixels of Q maps: eight maps of eight pixels at a time."""
+def _store_turned(block, at, apart, out, to, wide, count, like):
+    """Eight vectors, so far apart, as columns, of which so many are stored, again so far apart."""
+    store_transposed(
+        out,
+        to,
+        wide,
+        count,
+        load_as(block, at, like),
+        load_as(block, at + apart, like),
+        load_as(block, at + 2 * apart, like),
+        load_as(block, at + 3 * apart, like),
+        load_as(block, at + 4 * apart, like),
+        load_as(block, at + 5 * apart, like),
+        load_as(block, at + 6 * apart, like),
+        load_as(block, at + 7 * apart, like),
+    )
+
+
+@inlined
+def _blur_rows(shape, d, columns, values, first, last, Q, rows, blurred):
+    """P1 d of a coarse row, whose entries are given, as W pixels of Q maps, eight of them at a time."""
     _, P, W = shape
+    apart = W + LANES  # a power of two would have all eight rows share a few places of the cache
     for q in range(0, Q, LANES):
-        # Where there are no eight maps left, the last one stands for those that are not there: G has zeros for them.
-        rest = P - 1 - q
-        for j in range(0, W, LANES):
-            t0 = t1 = t2 = t3 = t4 = t5 = t6 = t7 = fill_as(0.0, d)
+        for n in range(min(LANES, P - q)):
+            to = n * apart
+            for j in range(0, W, LANES):
+                store(rows, to + j, fill_as(0.0, d))
             for entry in range(first, last):
-                at, value = GUARD + (columns[entry] * P + q) * W + j, fill_as(values[entry], d)
-                t0 = multiply_add(value, load_as(d, at, d), t0)
-                t1 = multiply_add(value, load_as(d, at + W * min(1, rest), d), t1)
-                t2 = multiply_add(value, load_as(d, at + W * min(2, rest), d), t2)
-                t3 = multiply_add(value, load_as(d, at + W * min(3, rest), d), t3)
-                t4 = multiply_add(value, load_as(d, at + W * min(4, rest), d), t4)
-                t5 = multiply_add(value, load_as(d, at + W * min(5, rest), d), t5)
-                t6 = multiply_add(value, load_as(d, at + W * min(6, rest), d), t6)
-                t7 = multiply_add(value, load_as(d, at + W * min(7, rest), d), t7)
-            store_transposed(blurred, j * Q + q, Q, LANES, t0, t1, t2, t3, t4, t5, t6, t7)
+                at, value = GUARD + (columns[entry] * P + q + n) * W, fill_as(values[entry], d)
+                for j in range(0, W, LANES):
+                    store(rows, to + j, multiply_add(value, load_as(d, at + j, d), load_as(rows, to + j, d)))
+        for j in range(0, W, LANES):
+            _store_turned(rows, j, apart, blurred, j * Q + q, Q, LANES, d)
 
 
 @inlined
 def _multiply_rows(starts, columns, values, given, Q, out):
     """A sparse matrix times rows of Q numbers; two vectors of a row share what is read of the matrix."""
+    paired = Q // (2 * LANES) * 2 * LANES
     for n in range(starts.shape[0] - 1):
         first, last = starts[n], starts[n + 1]
-        for q in range(0, Q, 2 * LANES):
-            other = q + min(LANES, Q - LANES - q)  # the same once more, where there is no second one
+        for q in range(0, paired, 2 * LANES):
             t0 = t1 = fill_as(0.0, given)
             for entry in range(first, last):
-                at, value = columns[entry] * Q, fill_as(values[entry], given)
-                t0 = multiply_add(value, load_as(given, at + q, given), t0)
-                t1 = multiply_add(value, load_as(given, at + other, given), t1)
+                at, value = columns[entry] * Q + q, fill_as(values[entry], given)
+                t0 = multiply_add(value, load_as(given, at, given), t0)
+                t1 = multiply_add(value, load_as(given, at + LANES, given), t1)
             store(out, n * Q + q, t0)
-            store(out, n * Q + other, t1)
+            store(out, n * Q + q + LANES, t1)
+        if paired < Q:
+            total = fill_as(0.0, given)
+            for entry in range(first, last):
+                at = columns[entry] * Q + paired
+                total = multiply_add(fill_as(values[entry], given), load_as(given, at, given), total)
+            store(out, n * Q + paired, total)
+
+
+@inlined
+def _store_maps(pixels, Q, P, W, to, block, out):
+    """W pixels of Q maps as P rows of a stack from the number `to` on, four vectors of each at a time."""
+    for q in range(0, Q, LANES):
+        for j in range(0, W, 4 * LANES):
+            count = min(4 * LANES, W - j)
+            for n in range(0, count, LANES):
+                _store_turned(pixels, (j + n) * Q + q, Q, block, n, 4 * LANES, LANES, pixels)
+            for p in range(min(LANES, P - q)):
+                for n in range(0, count, LANES):
+                    store(out, to + (q + p) * W + j + n, load_as(block, 4 * LANES * p + n, pixels))
 
 
 @inlined
@@ -160,25 +194,6 @@ def _mix_four(coarse, first, G, P, Q, mixed):
         store(mixed, at + 3 * Q, t3)
 
 
-@inlined
-def _store_maps(pixels, at, Q, out, to, W, maps, like):
-    """Eight pixels of eight maps as rows of these, of which so many are there."""
-    store_transposed(
-        out,
-        to,
-        W,
-        maps,
-        load_as(pixels, at, like),
-        load_as(pixels, at + Q, like),
-        load_as(pixels, at + 2 * Q, like),
-        load_as(pixels, at + 3 * Q, like),
-        load_as(pixels, at + 4 * Q, like),
-        load_as(pixels, at + 5 * Q, like),
-        load_as(pixels, at + 6 * Q, like),
-        load_as(pixels, at + 7 * Q, like),
-    )
-
-
 @kernel
 def blur_maps(
     team, shape, d, a, ones, below, right, odd, extras, rows, columns, back, G, odd_coarse, extras_coarse, out, sums
@@ -197,13 +212,16 @@ def blur_maps(
     up, Q = P * W, (P + LANES - 1) // LANES * LANES
     some = (J1 + 3) // 4 * 4  # coarse pixels are mixed four at a time
     blurred, coarse, mixed, gram = borrow(W * Q, d), borrow(some * Q, d), borrow(some * Q, d), borrow(P * Q, d)
+    block = borrow(LANES * max(4 * LANES, W + LANES), d)
+    for n in range(0, block.shape[0], LANES):
+        store(block, n, fill_as(0.0, d))  # of maps that are not there, G has zeros too
     for n in range(0, P * Q, LANES):
         store(gram, n, load_as(G, n, d))
     for n in range(J1 * Q, some * Q, LANES):
         store(coarse, n, fill_as(0.0, d))
     for i1 in part_of(team, I1):
         # From here on a vector holds eight maps of one pixel: columns are what is summed over.
-        _blur_rows(shape, d, row_columns, row_values, row_starts[i1], row_starts[i1 + 1], Q, blurred)
+        _blur_rows(shape, d, row_columns, row_values, row_starts[i1], row_starts[i1 + 1], Q, block, blurred)
         starts, places, kinds = odd_coarse
         energy = fill(0.0)
         _multiply_rows(column_starts, column_columns, column_values, blurred, Q, coarse)
@@ -220,9 +238,7 @@ def blur_maps(
         _multiply_rows(back_starts, back_columns, back_values, mixed, Q, blurred)
         for n in range(J * Q, W * Q, LANES):
             store(blurred, n, fill_as(0.0, d))
-        for q in range(0, Q, LANES):
-            for j in range(0, W, LANES):
-                _store_maps(blurred, j * Q + q, Q, out, GUARD + (i1 * P + q) * W + j, W, P - q, d)
+        _store_maps(blurred, Q, P, W, GUARD + i1 * up, block, out)
         of_odd = 0.0
         starts, places, kinds = odd
         for i in range(i1 * I // I1, (i1 + 1) * I // I1):
@@ -250,6 +266,7 @@ def blur_maps(
     give_back(coarse)
     give_back(mixed)
     give_back(gram)
+    give_back(block)
 
 
 @kernel
@@ -377,6 +394,34 @@ def correct_maps(team, levels, maps, inverse, r, y, sums):
             i = done(stage)
         wait(stage, rows)
         finished += rows
+
+
+@kernel
+def join_weights(team, rows, width, below, right, own, wide, joined_below, joined_right):
+    """The weights of all differences that each pixel is part of, and those between aggregates of 2 x 2 pixels.
+
+    (),(),(L),(L),()->(L),(L1),(L1)
+    own = below + right + the same of the pixel above and of the one to the left, whose differences reach here. `wide`
+    is the width of what is joined; padding is not written.
+    """
+    for pair in part_of(team, (rows + 1) // 2):
+        for i in range(2 * pair, min(rows, 2 * pair + 2)):
+            at = GUARD + i * width
+            if i > 0:
+                for n in range(at, at + width):
+                    own[n] = below[n] + right[n] + below[n - width] + right[n - 1]
+            else:
+                for n in range(at, at + width):
+                    own[n] = below[n] + right[n] + right[n - 1]
+        first, to = GUARD + 2 * pair * width, GUARD + pair * wide
+        second = first + width
+        if 2 * pair + 1 < rows:
+            for n in range(width // 2):
+                joined_below[to + n] = below[second + 2 * n] + below[second + 2 * n + 1]
+                joined_right[to + n] = right[first + 2 * n + 1] + right[second + 2 * n + 1]
+        else:
+            for n in range(width // 2):
+                joined_below[to + n], joined_right[to + n] = 0.0, right[first + 2 * n + 1]
 
 
 @kernel
