@@ -4,7 +4,8 @@ For algorithms that run the same scalar steps on eight problems at once. Numba w
 scalar code; here each operation is one LLVM vector instruction. Arrays are one-dimensional; offsets count elements. A
 float32 array is widened as it is loaded and rounded as it is stored. `load_as`, `load_twice` and `fill_as` give vectors
 of the dtype of another array instead: of eight float32 where that is float32. `total_of_lanes` adds them up, from the
-first to the last. With the JIT off the same names work on NumPy slices.
+first to the last. `if_less` chooses, lane by lane. `store_transposed` takes eight vectors and stores the first `count`
+of their columns, `apart` numbers apart. With the JIT off the same names work on NumPy slices.
 """
 
 import numba
@@ -157,6 +158,34 @@ def _store_pairs(context, array, offset, value):
     return types.void(array, types.intp, value), codegen
 
 
+def _transposed(b, rows):
+    """The columns of eight vectors: pairs of lanes, pairs of these, and halves change places, as registers have it."""
+    undefined = ir.Constant(rows[0].type, ir.Undefined)
+    places = (0, 8, 1, 9, 4, 12, 5, 13), (0, 1, 8, 9, 4, 5, 12, 13), (0, 1, 2, 3, 8, 9, 10, 11)
+    for apart, first, step in zip((1, 2, 4), places, (2, 2, 4)):
+        orders = [ir.Constant(ir.VectorType(ir.IntType(32), LANES), [n + k for n in first]) for k in (0, step)]
+        turned = [undefined] * LANES
+        for n in range(LANES):
+            if not n & apart:
+                turned[n], turned[n + apart] = (b.shuffle_vector(rows[n], rows[n + apart], order) for order in orders)
+        rows = turned
+    return [rows[n] for n in (0, 2, 1, 3, 4, 6, 5, 7)]
+
+
+@intrinsic
+def _store_transposed(context, array, offset, apart, count, v0, v1, v2, v3, v4, v5, v6, v7):
+    def codegen(context, b, signature, args):
+        array, offset, apart, count, *rows = args
+        for n, value in enumerate(_transposed(b, rows)):
+            with b.if_then(b.icmp_signed("<", ir.Constant(count.type, n), count), likely=True):
+                place, _, size = _pointer(context, b, signature.args[0], array, offset)
+                b.store(_converted(b, value, _kind_like(signature.args[0])), place, align=size)
+            offset = b.add(offset, apart)
+        return context.get_dummy_value()
+
+    return types.void(array, *[types.intp] * 3, *[v0] * LANES), codegen
+
+
 @intrinsic
 def _fill(context, number):
     def codegen(context, b, signature, args):
@@ -220,6 +249,14 @@ def _over_positive(b, value, divisor):
 
 
 @intrinsic
+def _if_less(context, a, b, yes, no):
+    def codegen(context, b, signature, args):
+        return b.select(b.fcmp_ordered("<", *args[:2]), *args[2:])
+
+    return yes(a, a, yes, yes), codegen
+
+
+@intrinsic
 def _total(context, a):
     def codegen(context, b, signature, args):
         total = ir.Constant(ir.DoubleType(), 0.0)
@@ -243,6 +280,11 @@ def _plain_store(array, offset, value):
 
 def _plain_store_pairs(array, offset, value):
     array[offset : offset + LANES // 2] = value[::2] + value[1::2]
+
+
+def _plain_store_transposed(array, offset, apart, count, *rows):
+    for n in range(min(count, LANES)):
+        array[offset + n * apart : offset + n * apart + LANES] = [row[n] for row in rows]
 
 
 def _plain_reciprocal(a):
@@ -277,11 +319,16 @@ if numba.config.DISABLE_JIT:
     def multiply_add(a, b, c):
         return a * b + c
 
-    store, store_pairs, total_of_lanes = _plain_store, _plain_store_pairs, _plain_total
+    store, store_pairs, store_transposed = _plain_store, _plain_store_pairs, _plain_store_transposed
+    total_of_lanes = _plain_total
     reciprocal, reciprocal_root = _plain_reciprocal, _plain_reciprocal_root
     add, subtract, multiply, negate = np.add, np.subtract, np.multiply, np.negative
+
+    def if_less(a, b, yes, no):
+        return np.where(a < b, yes, no)
 else:
     load, load_as, load_twice, widen = _load, _load_as, _load_twice, _widen
-    store, store_pairs, fill, fill_as = _store, _store_pairs, _fill, _fill_as
+    store, store_pairs, store_transposed = _store, _store_pairs, _store_transposed
+    fill, fill_as, if_less = _fill, _fill_as, _if_less
     add, subtract, multiply, multiply_add = _add, _subtract, _multiply, _multiply_add
     negate, reciprocal, reciprocal_root, total_of_lanes = _negate, _reciprocal, _reciprocal_root, _total

@@ -51,6 +51,7 @@ from .lanes import (
     reciprocal,
     store,
     store_pairs,
+    store_transposed,
     subtract,
     total_of_lanes,
     widen,
@@ -103,6 +104,96 @@ def turn_maps(team, shape, own, share, coverage, a, g, r, coarser, coarse_width,
                 store(d, at + j, multiply_add(before, load_as(d, at + j, d), y))
 
 
+@inlined
+def _store_turned(block, at, apart, out, to, wide, count, like):
+    """Eight vectors, so far apart, as columns, of which so many are stored, again so far apart."""
+    store_transposed(
+        out,
+        to,
+        wide,
+        count,
+        load_as(block, at, like),
+        load_as(block, at + apart, like),
+        load_as(block, at + 2 * apart, like),
+        load_as(block, at + 3 * apart, like),
+        load_as(block, at + 4 * apart, like),
+        load_as(block, at + 5 * apart, like),
+        load_as(block, at + 6 * apart, like),
+        load_as(block, at + 7 * apart, like),
+    )
+
+
+@inlined
+def _blur_rows(shape, d, columns, values, first, last, Q, rows, blurred):
+    """P1 d of a coarse row, whose entries are given, as W pixels of Q maps, eight of them at a time."""
+    _, P, W = shape
+    apart = W + LANES  # a power of two would have all eight rows share a few places of the cache
+    for q in range(0, Q, LANES):
+        for n in range(min(LANES, P - q)):
+            to = n * apart
+            for j in range(0, W, LANES):
+                store(rows, to + j, fill_as(0.0, d))
+            for entry in range(first, last):
+                at, value = GUARD + (columns[entry] * P + q + n) * W, fill_as(values[entry], d)
+                for j in range(0, W, LANES):
+                    store(rows, to + j, multiply_add(value, load_as(d, at + j, d), load_as(rows, to + j, d)))
+        for j in range(0, W, LANES):
+            _store_turned(rows, j, apart, blurred, j * Q + q, Q, LANES, d)
+
+
+@inlined
+def _multiply_rows(starts, columns, values, given, Q, out):
+    """A sparse matrix times rows of Q numbers; two vectors of a row share what is read of the matrix."""
+    paired = Q // (2 * LANES) * 2 * LANES
+    for n in range(starts.shape[0] - 1):
+        first, last = starts[n], starts[n + 1]
+        for q in range(0, paired, 2 * LANES):
+            t0 = t1 = fill_as(0.0, given)
+            for entry in range(first, last):
+                at, value = columns[entry] * Q + q, fill_as(values[entry], given)
+                t0 = multiply_add(value, load_as(given, at, given), t0)
+                t1 = multiply_add(value, load_as(given, at + LANES, given), t1)
+            store(out, n * Q + q, t0)
+            store(out, n * Q + q + LANES, t1)
+        if paired < Q:
+            total = fill_as(0.0, given)
+            for entry in range(first, last):
+                at = columns[entry] * Q + paired
+                total = multiply_add(fill_as(values[entry], given), load_as(given, at, given), total)
+            store(out, n * Q + paired, total)
+
+
+@inlined
+def _store_maps(pixels, Q, P, W, to, block, out):
+    """W pixels of Q maps as P rows of a stack from the number `to` on, four vectors of each at a time."""
+    for q in range(0, Q, LANES):
+        for j in range(0, W, 4 * LANES):
+            count = min(4 * LANES, W - j)
+            for n in range(0, count, LANES):
+                _store_turned(pixels, (j + n) * Q + q, Q, block, n, 4 * LANES, LANES, pixels)
+            for p in range(min(LANES, P - q)):
+                for n in range(0, count, LANES):
+                    store(out, to + (q + p) * W + j + n, load_as(block, 4 * LANES * p + n, pixels))
+
+
+@inlined
+def _mix_four(coarse, first, G, P, Q, mixed):
+    """G times four pixels of Q maps, which share what is read of G."""
+    for q in range(0, Q, LANES):
+        t0 = t1 = t2 = t3 = fill_as(0.0, coarse)
+        for p in range(P):
+            row, at = load_as(G, p * Q + q, coarse), first + p
+            t0 = multiply_add(fill_as(coarse[at], coarse), row, t0)
+            t1 = multiply_add(fill_as(coarse[at + Q], coarse), row, t1)
+            t2 = multiply_add(fill_as(coarse[at + 2 * Q], coarse), row, t2)
+            t3 = multiply_add(fill_as(coarse[at + 3 * Q], coarse), row, t3)
+        at = first + q
+        store(mixed, at, t0)
+        store(mixed, at + Q, t1)
+        store(mixed, at + 2 * Q, t2)
+        store(mixed, at + 3 * Q, t3)
+
+
 @kernel
 def blur_maps(
     team, shape, d, a, ones, below, right, odd, extras, rows, columns, back, G, odd_coarse, extras_coarse, out, sums
@@ -119,34 +210,23 @@ def blur_maps(
     back_starts, back_columns, back_values = back
     I1, J1, J = row_starts.shape[0] - 1, column_starts.shape[0] - 1, back_starts.shape[0] - 1
     up, Q = P * W, (P + LANES - 1) // LANES * LANES
-    row, blurred, coarse, mixed = borrow(W, d), borrow(W * Q, d), borrow(J1 * Q, d), borrow(J1 * Q, d)
+    some = (J1 + 3) // 4 * 4  # coarse pixels are mixed four at a time
+    blurred, coarse, mixed, gram = borrow(W * Q, d), borrow(some * Q, d), borrow(some * Q, d), borrow(P * Q, d)
+    block = borrow(LANES * max(4 * LANES, W + LANES), d)
+    for n in range(0, block.shape[0], LANES):
+        store(block, n, fill_as(0.0, d))  # of maps that are not there, G has zeros too
+    for n in range(0, P * Q, LANES):
+        store(gram, n, load_as(G, n, d))
+    for n in range(J1 * Q, some * Q, LANES):
+        store(coarse, n, fill_as(0.0, d))
     for i1 in part_of(team, I1):
         # From here on a vector holds eight maps of one pixel: columns are what is summed over.
-        for n in range(0, W * Q, LANES):
-            store(blurred, n, fill_as(0.0, d))
-        for p in range(P):
-            for j in range(0, W, LANES):
-                store(row, j, fill_as(0.0, d))
-            for entry in range(row_starts[i1], row_starts[i1 + 1]):
-                at, value = GUARD + row_columns[entry] * up + p * W, fill_as(row_values[entry], d)
-                for j in range(0, W, LANES):
-                    store(row, j, multiply_add(value, load_as(d, at + j, d), load_as(row, j, d)))
-            for j in range(J):
-                blurred[j * Q + p] = row[j]
+        _blur_rows(shape, d, row_columns, row_values, row_starts[i1], row_starts[i1 + 1], Q, block, blurred)
         starts, places, kinds = odd_coarse
         energy = fill(0.0)
-        for j1 in range(J1):
-            for q in range(0, Q, LANES):
-                total = fill_as(0.0, d)
-                for entry in range(column_starts[j1], column_starts[j1 + 1]):
-                    at = column_columns[entry] * Q + q
-                    total = multiply_add(fill_as(column_values[entry], d), load_as(blurred, at, d), total)
-                store(coarse, j1 * Q + q, total)
-            for q in range(0, Q, LANES):
-                total = fill_as(0.0, d)
-                for p in range(P):
-                    total = multiply_add(fill_as(coarse[j1 * Q + p], d), load_as(G, p * Q + q, d), total)
-                store(mixed, j1 * Q + q, total)
+        _multiply_rows(column_starts, column_columns, column_values, blurred, Q, coarse)
+        for first in range(0, some * Q, 4 * Q):
+            _mix_four(coarse, first, gram, P, Q, mixed)
         for entry in range(starts[i1], starts[i1 + 1]):
             at, extra = places[entry] * Q, extras_coarse[kinds[entry]]
             for p in range(P):
@@ -155,18 +235,10 @@ def blur_maps(
         for n in range(0, J1 * Q, LANES):
             energy = multiply_add(load(coarse, n), load(mixed, n), energy)
         # What was blurred is done with, and its room is taken for the way back.
-        for j in range(J):
-            first, last = back_starts[j], back_starts[j + 1]
-            for q in range(0, Q, LANES):
-                total = fill_as(0.0, d)
-                for entry in range(first, last):
-                    at = back_columns[entry] * Q + q
-                    total = multiply_add(fill_as(back_values[entry], d), load_as(mixed, at, d), total)
-                store(blurred, j * Q + q, total)
-        for p in range(P):
-            to = out[GUARD + (i1 * P + p) * W : GUARD + (i1 * P + p) * W + J]
-            for j in range(J):
-                to[j] = blurred[j * Q + p]
+        _multiply_rows(back_starts, back_columns, back_values, mixed, Q, blurred)
+        for n in range(J * Q, W * Q, LANES):
+            store(blurred, n, fill_as(0.0, d))
+        _store_maps(blurred, Q, P, W, GUARD + i1 * up, block, out)
         of_odd = 0.0
         starts, places, kinds = odd
         for i in range(i1 * I // I1, (i1 + 1) * I // I1):
@@ -190,10 +262,11 @@ def blur_maps(
                     for q in range(P):
                         of_odd += d[at + p * W] * extra[p, q] * d[at + q * W]
         sums[i1] = of_odd + total_of_lanes(energy)
-    give_back(row)
     give_back(blurred)
     give_back(coarse)
     give_back(mixed)
+    give_back(gram)
+    give_back(block)
 
 
 @kernel
@@ -321,6 +394,34 @@ def correct_maps(team, levels, maps, inverse, r, y, sums):
             i = done(stage)
         wait(stage, rows)
         finished += rows
+
+
+@kernel
+def join_weights(team, rows, width, below, right, own, wide, joined_below, joined_right):
+    """The weights of all differences that each pixel is part of, and those between aggregates of 2 x 2 pixels.
+
+    (),(),(L),(L),()->(L),(L1),(L1)
+    own = below + right + the same of the pixel above and of the one to the left, whose differences reach here. `wide`
+    is the width of what is joined; padding is not written.
+    """
+    for pair in part_of(team, (rows + 1) // 2):
+        for i in range(2 * pair, min(rows, 2 * pair + 2)):
+            at = GUARD + i * width
+            if i > 0:
+                for n in range(at, at + width):
+                    own[n] = below[n] + right[n] + below[n - width] + right[n - 1]
+            else:
+                for n in range(at, at + width):
+                    own[n] = below[n] + right[n] + right[n - 1]
+        first, to = GUARD + 2 * pair * width, GUARD + pair * wide
+        second = first + width
+        if 2 * pair + 1 < rows:
+            for n in range(width // 2):
+                joined_below[to + n] = below[second + 2 * n] + below[second + 2 * n + 1]
+                joined_right[to + n] = right[first + 2 * n + 1] + right[second + 2 * n + 1]
+        else:
+            for n in range(width // 2):
+                joined_below[to + n], joined_right[to + n] = 0.0, right[first + 2 * n + 1]
 
 
 @kernel

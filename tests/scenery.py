@@ -139,3 +139,20 @@ def assert_memory_estimate_is_close(method, problem):
     finally:
         tracemalloc.stop()
     assert peak <= method.memory_needed(problem.hsi.shape, problem.msi.shape, problem.dtype) <= 2 * peak
+
+
+def likely_case(dtype):
+    """What `predict_maps` is called with: a few rows of a grid of odd size, and coarse pixels in two blocks."""
+    from fastccpd.kernels.arrays import readonly
+
+    from fastccpd.estimation.map_system import Layout
+
+    rng, layout = np.random.default_rng(2), Layout(13, 19, 5)
+    Z, out = (layout.stack(rng.standard_normal((13, 19, 5)), dtype) for _ in range(2))
+    windows = np.array([(0, 3)] * 6 + [(1, 4)] * 7)
+    blocks = np.array([(0, 11, 0, 4), (11, 19, 1, 5)])
+    features, known = rng.standard_normal((4, 5, 5)).astype(np.float32), rng.random((4, 5)) > 0.2
+    models = rng.standard_normal((4, 5, 6, 2)).astype(np.float32)
+    given = rng.standard_normal((5, 3)), np.full(2, 0.1), rng.random(13 + 19), windows, blocks, rng.random(5)
+    given = *given, features, known, models, np.array([3, 1])
+    return 2, 12, layout.shape, readonly(Z), *map(readonly, given), out

@@ -10,6 +10,9 @@ from .map_system import MapSystem, inner
 # Reweighted squares for each λ, and conjugate gradient steps for each of them.
 REWEIGHTINGS, CG_STEPS, CG_RTOL = 3, 40, 0.2
 
+# Where there is little noise, further squares of a λ are solved as far as the first one was, no less than to this part.
+_LEAST_RTOL = 0.6
+
 # Differences below this part of the noise of the best map count as none. With a weak λ nothing is flat to that degree,
 # and more rounding makes the squares easier to solve: it grows as λ⁻², up to a limit.
 ROUNDING, MOST_ROUNDING = 0.025, 0.5
@@ -29,10 +32,17 @@ class MapPath:
         A stack of the system's layout, which the path owns.
     target : array, optional
         What the images give the maps; that of the data otherwise.
+
+    Attributes
+    ----------
+    brief : bool
+        Whether the squares of a λ are all solved to one and the same residual, a part of that which the first begins
+        with: on a way where each λ is only a step.
     """
 
     def __init__(self, system: MapSystem, Z: Array, target: Array | None = None):
         self.system, self.data, self.Z, self._target = system, system.data, Z, target
+        self.brief, self._first = False, (np.inf, 0.0)
 
     @property
     def target(self) -> Array:
@@ -49,7 +59,7 @@ class MapPath:
         before = predicted = 0.0
         for _ in range(reweightings):
             self.reweight(strength)
-            before, predicted = self._solve()
+            before, predicted = self._solve(strength)
         # The square bounds the price of edges from above: the objective falls by no less than the square does.
         return predicted / max(before, 1e-300)
 
@@ -58,12 +68,20 @@ class MapPath:
         unit, rounding = self.data.unit, min(ROUNDING * max(1.0, strength**-2.0), MOST_ROUNDING)
         self.system.weigh(self.Z, strength * unit, rounding / unit, KNEE / unit)
 
-    def _solve(self):
+    def _solve(self, strength=np.inf):
         """Minimise the square around Z; ½ χ² + λ TV before, and the decrease that the square promises."""
         system, energy = self.system, self.data.hsi.energy + self.data.msi.energy + self.data.led
         square, ry = system.residual(self.Z, self.target)
         before = 0.5 * (energy + square) - inner(self.Z, self.target) + float(system.rest.sum())
-        return before, system.solve(self.Z, ry, CG_STEPS, CG_RTOL)
+        return before, system.solve(self.Z, ry, CG_STEPS, self._rtol(strength, ry))
+
+    def _rtol(self, strength, ry):
+        """The part of its residual that a square is solved to."""
+        if self._first[0] != strength:
+            self._first = strength, ry
+        if not self.brief or not ry > 0.0:
+            return CG_RTOL
+        return float(np.clip(CG_RTOL * np.sqrt(self._first[1] / ry), CG_RTOL, _LEAST_RTOL))
 
 
 def weight_of_least_risk(weights: Sequence[float] | Array, risks: Sequence[float] | Array) -> float:

@@ -8,6 +8,7 @@ maps whose residual has just been taken anew, and a step to a tenth of the resid
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..kernels.map_steps import (
     blur_maps,
     correct_maps,
     invert_diagonal,
+    join_weights,
     reweight_maps,
     turn_maps,
 )
@@ -42,6 +44,10 @@ class Layout:
         self.I, self.J, self.P = I, J, P
         self.width = -(-J // LANES) * LANES
         self.shape = (I, P, self.width)
+
+    def joined(self) -> "Layout":
+        """The layout of aggregates of 2 × 2 pixels."""
+        return Layout(-(-self.I // 2), -(-self.J // 2), self.P)
 
     def zeros(self, dtype: DTypeLike = np.float32, maps: int | None = None) -> Array:
         """A stack of zeros; with `maps` = 1, a plane."""
@@ -100,6 +106,10 @@ class MapSystem:
         self.rest, self._sums, self._pairs = np.zeros(layout.I), np.zeros(I1), np.zeros((layout.I + 1) // 2)
         diagonal = (*map(readonly, (self._own, data.share, _plane(layout, blur.coverage_of(1)))),)
         self._aggregates = _aggregates(data)
+        # (layout, below, right, own) of the grid, of all aggregates, and of one level more, which nothing is asked of.
+        layouts = [*(level for level, *_ in self._aggregates), self._aggregates[-1][0].joined()]
+        self._weights = [(layout, self.below, self.right, self._own)]
+        self._weights += [(level, *(level.zeros(maps=1) for _ in range(3))) for level in layouts]
         starts = GUARD + np.cumsum([0] + [np.prod(level.shape) for level, *_ in self._aggregates])
         self._levels = np.array([(start, *level.shape[::2]) for start, (level, *_) in zip(starts, self._aggregates)])
         # Of r and y on aggregates each is needed only until the other is there.
@@ -140,12 +150,11 @@ class MapSystem:
     def _prepare(self):
         """What the diagonal has of the weights, and its inverse on all aggregates."""
         a, g = self.data.diagonals
-        below, right = (self.layout.rows(plane)[:, 0] for plane in (self.below, self.right))
-        self.layout.rows(self._own)[:, 0] = _own(below, right)
-        for (level, share, coverage), start in zip(self._aggregates, self._levels[:, 0]):
-            below, right = _paired(below[1::2], 1), _paired(right[:, 1::2], 0)
-            below, right = (_grown(edges, level) for edges in (below, right))
-            self._invert(level, _plane(level, _own(below, right)), share, coverage, a, g, start, self._inverses)
+        for (layout, below, right, own), (joined, *planes, _) in pairwise(self._weights):
+            I, width, given = layout.I, layout.width, map(readonly, (below, right))
+            join_weights(I, width, *given, own, joined.width, *planes, work=8.0 * I * width, least=LEAST)
+        for (level, share, coverage), (*_, own), start in zip(self._aggregates, self._weights[1:], self._levels[:, 0]):
+            self._invert(level, own, share, coverage, a, g, start, self._inverses)
 
     def _invert(self, layout, own, share, coverage, a, g, start, out):
         I, P, W = layout.shape
@@ -201,14 +210,6 @@ def _plane(layout, values):
     return out
 
 
-def _own(below, right):
-    """The weights of all differences that each pixel is part of."""
-    own = below + right
-    own[1:] += below[:-1]
-    own[:, 1:] += right[:, :-1]
-    return own
-
-
 def _paired(values, axis):
     """Sums of two neighbours along an axis, the last one alone where their number is odd."""
     first, second = (values[n::2] if axis == 0 else values[:, n::2] for n in range(2))
@@ -217,19 +218,12 @@ def _paired(values, axis):
     return sums
 
 
-def _grown(edges, layout):
-    """Weights between aggregates, with zeros where the last row or column has no neighbour."""
-    out = np.zeros((layout.I, layout.J), edges.dtype)
-    out[: edges.shape[0], : edges.shape[1]] = edges
-    return out
-
-
 def _aggregates(data):
     """(layout, share, coverage) of aggregates of 2 × 2, 4 × 4, … pixels."""
     share, levels = data.layout.rows(data.share)[:, 0], []
     while not levels or levels[-1][0].I * levels[-1][0].J > _FEW:
         share = _paired(_paired(share, 0), 1)
-        layout = Layout(share.shape[0], share.shape[1], data.layout.P)
+        layout = (levels[-1][0] if levels else data.layout).joined()
         coverage = data.blur.coverage_of(2 ** (len(levels) + 1))
         levels.append((layout, _plane(layout, share), _plane(layout, coverage)))
     return levels

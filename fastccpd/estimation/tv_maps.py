@@ -234,7 +234,7 @@ class _Fit:
         path, (chi2, cost) = self.path, self.data.misfit_and_cost(self.path.Z)
         if self.first != STRONGEST or chi2 > TOO_SMOOTH * self.data.size:
             # A path of one λ begins with the rough maps; so does one whose stronger λ would be too smooth, as they are.
-            self.reweightings = _FEWER_REWEIGHTINGS
+            self.reweightings, path.brief = _FEWER_REWEIGHTINGS, self.first == STRONGEST
             while self.weight > FOR_SPECTRA:
                 self.weight *= STEP
             if self._seen_step((FOR_SPECTRA, chi2, np.nan, np.inf), cost, np.inf, max_iter):

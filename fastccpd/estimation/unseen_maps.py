@@ -28,6 +28,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..kernels.arrays import readonly
+from ..kernels.likely_maps import predict_maps
 from ..model.types import Array
 from ..threads import by_rows, over_pieces
 from .map_data import MapData
@@ -40,8 +42,8 @@ _NEIGHBOURS, _FEWEST = 40, 3
 # are enough to tell how good regressions are.
 _BLOCK, _AROUND, _ENOUGH_BLOCKS = 8, 8, 64
 
-# Fine pixels that are predicted at once, which bounds the room that it takes.
-_AT_ONCE = 128
+# Fine pixels that are predicted between two pulses.
+_AT_ONCE = 1 << 17
 
 # What a coarse pixel of distance counts, in standard deviations of m; the ridge, as a part of the moments.
 _PLACE, _RIDGE = 0.05, 1e-2
@@ -170,10 +172,7 @@ class UnseenMaps:
         data, which = self._data, self.which
         room[...] = 0.0
         rows, likely = data.layout.rows(Z), data.layout.rows(room)
-        blocks = _blocks(self._known.shape)
-        for first in range(0, len(blocks), _AROUND):
-            over_pieces(lambda block: self._predict(rows, likely, block), blocks[first : first + _AROUND])
-            self._pulse()
+        self._predict(Z, room)
         believed = self._believed(data.blur.coarse_of_stack(data.layout, room)[:, :, which])
 
         def led(part):
@@ -182,21 +181,21 @@ class UnseenMaps:
 
         data.lead(which, 1.0 / self.variances, led)
 
-    def _predict(self, Z, likely, block):
-        """Predict the unseen maps of the fine pixels of a block."""
-        around, data = self._around(block), self._data
-        around = tuple(index[self._known[around]] for index in around)
-        if not len(around[0]):
-            return
-        sides = zip(self._centres, data.blur.operators, block)
-        fine = tuple(_nearest(centres, P.shape[1], part) for centres, P, part in sides)
-        m = np.moveaxis(Z[fine[0], :, fine[1]], 1, 2) @ (data.R.T @ self._likeness)
-        along = [np.interp(np.arange(part.start, part.stop), *_line(c)) for c, part in zip(self._centres, fine)]
-        here = self._with_place(m, along).reshape(-1, self._features.shape[2])
-        features, models = self._features[around], self._models[around]
-        parts = [_mixed(here[n : n + _AT_ONCE], features, models) for n in range(0, len(here), _AT_ONCE)]
-        found = np.concatenate(parts).reshape(*m.shape[:2], len(self.which))
-        likely[fine[0], :, fine[1]][:, self.which] = np.moveaxis(found, 2, 1)
+    def _predict(self, Z, likely):
+        """Predict the unseen maps of all fine pixels, each by coarse ones in and around the block of its nearest."""
+        layout, operators = self._data.layout, self._data.blur.operators
+        mix, middle = self._data.R.T @ self._likeness, self._features.mean(axis=(0, 1))
+        along = [np.interp(np.arange(P.shape[1]), *_line(c)) for c, P in zip(self._centres, operators)]
+        sides = [_windows(c, P.shape[1]) for c, P in zip(self._centres, operators)]
+        windows = np.concatenate([np.tile(block[2:], (block[1] - block[0], 1)) for block in sides[0]])
+        coarse = (self._features - middle).astype(np.float32), self._known, self._models
+        given = (mix, np.full(2, self._place), np.concatenate(along), windows, sides[1], middle, *coarse, self.which)
+        given, count = tuple(map(readonly, given)), max(1, _AT_ONCE // layout.J)
+        for first in range(0, layout.I, count):
+            last = min(layout.I, first + count)
+            work = 20.0 * self._features[0, 0].size * (last - first) * layout.J * (_BLOCK + 2 * _AROUND) ** 2
+            predict_maps(first, last, layout.shape, readonly(Z), *given, likely, work=work)
+            self._pulse()
 
     def _believed(self, coarse):
         """How far the predictions of each fine pixel, which are `coarse` at the HSI's pixels, are believed."""
@@ -238,20 +237,6 @@ def weighted_regressions(X: Array, Y: Array, weights: Array, at: Array) -> tuple
     slopes = inverse @ (weighted @ Y)
     parts = weights.max(axis=1) * (1.0 + np.einsum("nd,nde,ne->n", off, inverse, off))
     return y[:, 0] + np.matmul(off[:, None], slopes)[:, 0], slopes, parts
-
-
-def _mixed(here, features, models):
-    """What the regressions of the two coarse pixels that are most like each pixel say of it, the nearer one more."""
-    apart, every = _squared_distances(here, features), np.arange(len(here))
-    total, found = np.zeros((len(here), 1)), np.zeros((len(here), models.shape[2]))
-    for _ in range(2):
-        nearest = apart.argmin(axis=1)
-        weight = 1.0 / np.maximum(apart[every, nearest], 1e-30).astype(np.float64)[:, None]
-        these = models[nearest]
-        found += weight * (these[:, 0] + np.matmul(here[:, None], these[:, 1:])[:, 0])
-        total += weight
-        apart[every, nearest] = np.inf if len(features) > 1 else apart[every, nearest]
-    return found / total
 
 
 def _squared_distances(one, other):
@@ -309,3 +294,12 @@ def _nearest(centres, side, part):
     ends = np.ceil(0.5 * (centres[1:] + centres[:-1])).astype(int)
     ends = [0, *ends.tolist(), side]
     return slice(ends[part.start], ends[part.stop])
+
+
+def _windows(centres, side):
+    """(start, stop, first, last) of each block along one side: its fine pixels, and the coarse ones in and around."""
+    found, count = [], len(centres)
+    for block, _ in _blocks((count, 1)):
+        fine = _nearest(centres, side, block)
+        found.append((fine.start, fine.stop, max(0, block.start - _AROUND), min(count, block.stop + _AROUND)))
+    return np.array(found)

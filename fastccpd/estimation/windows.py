@@ -61,7 +61,9 @@ class Probed:
         target = DISTURBANCE * probe
         target += data.target
         before, self._before = self._before, self.path.Z
-        return MapPath(self.path.system, before, target), probe
+        disturbed = MapPath(self.path.system, before, target)
+        disturbed.brief = self.path.brief
+        return disturbed, probe
 
 
 def windows_of(problem: Problem) -> list[tuple[slice, slice, Problem]]:

@@ -19,9 +19,9 @@ def fresh(arg):
 
 def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     """Run every kernel through the package's own front doors."""
-    from fastccpd.kernels import abundances, maps, patches, slices, vectors
+    from fastccpd.kernels import abundances, likely_maps, maps, patches, slices, vectors
     from fastccpd.kernels.arrays import readonly
-    from scenery import small_case
+    from scenery import likely_case, small_case
 
     from fastccpd import Problem
     from fastccpd.estimation.map_data import compressed_rows
@@ -46,6 +46,7 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     solve_maps(dtype)
     for axis, n in enumerate(shape[:2]):
         maps.along(compressed_rows(sparse.random_array((n // 4, n), density=0.1, rng=rng)), Z, axis)
+    likely_maps.predict_maps(*likely_case(dtype))
     slices.shrink(rng.standard_normal((14, 3, 32)), np.array([0, 1, 3, 6, 14]), 1.5, np.empty((14, 3, 32)))
     X, W, A = rng.random((3, 200)), rng.random((8, 3)), rng.random((8, 200))
     abundances.multiply_all(X, W, A, range(1, 4), W.T @ A, np.empty_like(A), np.zeros(4))

@@ -248,3 +248,22 @@ def test_the_weights_of_flat_maps_are_the_weight_over_the_rounding():
     below, right, _ = reweighted(np.full((3, 5, 2), 9.0), 0.5, 0.25, 1e300)
     np.testing.assert_array_equal(below[:-1], 2.0)
     np.testing.assert_array_equal(right[:, :-1], 2.0)
+
+
+@pytest.mark.parametrize("shape", [(7, 13), (8, 16), (1, 1), (2, 9)])
+@DTYPES
+def test_weights_are_joined_between_aggregates_and_summed_at_each_pixel(shape, dtype):
+    layout, rng = Layout(*shape, 1), np.random.default_rng(0)
+    wide, (I, J) = layout.joined(), shape
+    below, right = (rng.random(shape).astype(np.float32) for _ in range(2))
+    below[-1], right[:, -1] = 0.0, 0.0
+    planes = [layout.stack(values[:, :, None], dtype) for values in (below, right)]
+    own, *joined = layout.zeros(dtype), wide.zeros(dtype), wide.zeros(dtype)
+    map_steps.join_weights(I, layout.width, *map(readonly, planes), own, wide.width, *joined)
+    expected = below + right
+    expected[1:] += below[:-1]
+    expected[:, 1:] += right[:, :-1]
+    close(layout.maps(own)[:, :, 0], expected, np.float32)
+    below, right = (np.pad(values, ((0, I % 2), (0, J % 2))) for values in (below, right))
+    close(wide.maps(joined[0])[:, :, 0], below[1::2, ::2] + below[1::2, 1::2], np.float32)
+    close(wide.maps(joined[1])[:, :, 0], right[::2, 1::2] + right[1::2, 1::2], np.float32)

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 import pytest
-from fastccpd.kernels.lanes import LANES, load, total_of_lanes
+from fastccpd.kernels.lanes import LANES, load, load_as, store_transposed, total_of_lanes
 from fastccpd.kernels.parts import FLAGS
 from fastccpd.kernels.scratch import ALIGNMENT, borrow, give_back
 from fastccpd.kernels.views import flat, matrix_at, rows_of
@@ -55,6 +55,28 @@ def add_lanes(vector, out):
     out[0] = total_of_lanes(load(vector, 0))
 
 
+@compiled
+def turn_block(block, apart, count, out):
+    """Eight rows of eight numbers as columns, the first `count` of which are stored.
+
+    (64),(),()->(n)
+    """
+    store_transposed(
+        out,
+        3,
+        apart,
+        count,
+        load_as(block, 0, block),
+        load_as(block, 8, block),
+        load_as(block, 16, block),
+        load_as(block, 24, block),
+        load_as(block, 32, block),
+        load_as(block, 40, block),
+        load_as(block, 48, block),
+        load_as(block, 56, block),
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_views_are_the_slices_that_they_stand_for(dtype):
     cube, matrix = np.arange(210).reshape(7, 5, 6).astype(dtype), np.arange(77).reshape(11, 7).astype(dtype)
@@ -82,6 +104,17 @@ def test_lanes_are_added_from_the_first_to_the_last():
     for value in vector:
         total += value
     assert out[0] == total != np.sum(vector[::-1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 5, 8, 11])
+def test_columns_of_eight_vectors_are_stored_apart(dtype, count):
+    block, out = np.random.default_rng(0).random((LANES, LANES)).astype(dtype), np.full(103, 7.0, dtype)
+    turn_block(block.ravel(), 13, count, out)
+    expected = np.full(103, 7.0, dtype)
+    for n in range(min(count, LANES)):
+        expected[3 + 13 * n : 11 + 13 * n] = block[:, n]
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
