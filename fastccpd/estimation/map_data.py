@@ -32,6 +32,9 @@ _AT_ONCE, _TOGETHER = 1 << 18, 16
 # A map that the MSI sees no more of than this, as a part of the best, it does not see.
 _NOTHING = 1e-10
 
+# Pixels are dark below this part of the scene's root mean square; and how many times dearer their steps are at most.
+_DARK, _DEAREST = 0.2, 10.0
+
 
 class Blur:
     """P = P1 ⊗ P2 and its transpose for stacks of maps, in compressed rows."""
@@ -210,6 +213,8 @@ class MapData:
         #: Ones; and how much each pixel's Gramian of the MSI is of that.
         self.ones, self.share = (self.layout.zeros(maps=1) for _ in range(2))
         self.layout.rows(self.ones)[...] = 1.0
+        #: By how much steps of each pixel are dearer than λ says.
+        self.dearer = self.ones
         traces = np.einsum("npp->n", self._grams_M)
         self.layout.rows(self.share)[:, 0] = (traces / (traces[msi.usual] or 1.0))[msi.kinds]
         self.target = self._seen()
@@ -251,6 +256,21 @@ class MapData:
         both = np.add(self.hsi.residual2(coarse, self.F), self.msi.residual2(fine, self.R))
         return float(both[0]), 0.5 * float(both[1])
 
+    def make_dark_steps_dearer(self, Z: Array, brightness2: float) -> None:
+        """Let a step cost the more, the darker its pixel is in the maps Z.
+
+        Parameters
+        ----------
+        Z : stack
+        brightness2 : float
+            The mean square of the scene's values, in units of the HSI's noise.
+        """
+        rows, root = self.layout.rows(Z), _roots((self.F.T @ self.F)[None] / len(self.F))[0]
+        dark2, self.dearer = _DARK**2 * max(brightness2, 1e-300), self.layout.zeros(maps=1)
+        own2 = by_rows(lambda part: np.square(root.T @ rows[part]).sum(axis=1), len(rows), rows[0].size)
+        own2 = _with_neighbours(_with_neighbours(np.concatenate(own2)).T).T
+        self.layout.rows(self.dearer)[:, 0] = np.sqrt(1.0 + dark2 / (own2 + dark2 / _DEAREST**2))
+
     def lead(self, which: Array, weights: Array, values: Callable[[slice], Array]) -> None:
         """Add ½ Σ weights (z − values)² of some maps to the quadratic; χ² stays that of the images.
 
@@ -288,6 +308,12 @@ class MapData:
         _draw(self.msi.kinds, _roots(self._grams_M), draw, add)
         _draw(self.hsi.kinds, _roots(self._grams_H), draw, put)
         self.blur.add_fine(self.layout, coarse, stack)
+
+
+def _with_neighbours(plane):
+    """The mean of each row and those before and after it, which count half."""
+    padded = np.pad(plane, ((1, 1), (0, 0)), mode="edge")
+    return 0.5 * padded[1:-1] + 0.25 * (padded[:-2] + padded[2:])
 
 
 def _seen_of_runs(P, length):

@@ -13,7 +13,9 @@ one standard deviation. With S = diag(σ_H) F the most probable maps minimise
 
 TV couples the maps, so that they share their edges: total variation for steps of the size of noise, the root of the
 step for high ones (kernels/map_steps.py has the price of an edge). It is bounded by reweighted squares, and each
-quadratic is solved by preconditioned conjugate gradients.
+quadratic is solved by preconditioned conjugate gradients. Light multiplies what is in a scene, so that shadow and water
+have small steps: with b the brightness of a pixel in the rough maps and r that of the scene, root mean square, steps
+cost sqrt(1 + (r/5b)²) times as much. Nothing changes where b is near r, or brighter; what is dark keeps its spectrum.
 
 F   spans the HSI's leading singular vectors (`subspace.py`); then, once the maps are roughly known, the spectra that
     belong to P Z, freed of their noise.
@@ -163,6 +165,7 @@ class _Fit:
         self.differences = noise.differences.divided(subspace.hsi)
         self.unexplained = np.square(subspace.hsi) - np.square(noise.hsi_floored)
         self.known_noise = known_noise(problem, noise, subspace)
+        self.brightness2 = _brightness2(noise, subspace)
         self.mismatch = subspace.mismatch
         self.hsi = WhitenedImage(problem.hsi, subspace.hsi, problem.hsi_valid, self.mismatch)
         self.msi = WhitenedImage(problem.msi, subspace.msi, problem.msi_valid)
@@ -195,6 +198,7 @@ class _Fit:
             self._rough_maps()
             if spectra is None:
                 self._find_spectra()
+            self.data.make_dark_steps_dearer(self.path.Z, self.brightness2)
             status = self._follow_the_path(max_iter) if weight is None else self._go_to(weight)
         except Stopped as stopped:
             status = stopped.status
@@ -259,6 +263,7 @@ class _Fit:
         msi = WhitenedImage(problem.msi, self.msi.sigma, problem.msi_valid)
         data = MapData(hsi, msi, Blur(problem.degradation), problem.degradation.PM, self.data.F)
         Z = data.carried(self.data.layout.rows(self.path.Z)[rows, :, columns], self.data.F)
+        data.make_dark_steps_dearer(Z, self.brightness2)
         return MapPath(MapSystem(data, self.watch.pulse), Z)
 
     def _down(self, parts, map_parts):
@@ -400,6 +405,12 @@ class _Fit:
         noisy = self.known_noise >= _NO_NOISE
         ends = [] if self.data.led else maps[1:]
         return expected_error(maps[0], coarse, ends, path.system, self.unexplained, missing, noisy)
+
+
+def _brightness2(noise, subspace):
+    """The mean square of the HSI's values without their noise, in units of what they are divided by."""
+    squares = np.diag(noise.moments.second) / max(noise.moments.count, 1) - np.square(noise.hsi)
+    return max(float(np.mean(squares / np.square(subspace.hsi))), 0.0)
 
 
 def _end_of_path(weight, steps):
