@@ -155,6 +155,11 @@ class WhitenedImage:
         kinds = self.kinds[part]
         return [(kinds == kind, self._weights[kind]) for kind in np.unique(kinds)]
 
+    @property
+    def white(self) -> bool:
+        """Whether bands share no error."""
+        return self._weights is None
+
     def grams(self, R: Array) -> Array:
         """R'R of each kind of pixel, or R'(I + LL')⁻¹R."""
         grams = np.array([R[has].T @ R[has] for has in self.bands])
@@ -187,7 +192,9 @@ class MapData:
     """
 
     def __init__(self, hsi: WhitenedImage, msi: WhitenedImage, blur: Blur, PM: Operator, F: Array):
-        R = (PM @ (hsi.sigma[:, None] * F)) / msi.sigma[:, None]
+        #: What the MSI sees of spectra, both in units of their noise.
+        self.response = PM.toarray() * hsi.sigma / msi.sigma[:, None]
+        R = self.response @ F
         turn = _turn(R[msi.bands[msi.usual]], F)
         by_hsi = blur.size**2 * blur.coverage_of(1).max() * np.square(F @ turn).sum(axis=0).max()
         unit = np.sqrt(max(np.linalg.norm(R, 2) ** 2, by_hsi, 1e-300))

@@ -15,7 +15,8 @@ TV couples the maps, so that they share their edges: total variation for steps o
 step for high ones (kernels/map_steps.py has the price of an edge). It is bounded by reweighted squares, and each
 quadratic is solved by preconditioned conjugate gradients. Light multiplies what is in a scene, so that shadow and water
 have small steps: with b the brightness of a pixel in the rough maps and r that of the scene, root mean square, steps
-cost sqrt(1 + (r/5b)²) times as much. Nothing changes where b is near r, or brighter; what is dark keeps its spectrum.
+cost sqrt(1 + (r/5b)²) times as much, if there is noise. Nothing changes where b is near r, or brighter; what is dark
+keeps its spectrum, and what all of it has beside the spectra of the maps is added in the end (`shades.py`).
 
 F   spans the HSI's leading singular vectors (`subspace.py`); then, once the maps are roughly known, the spectra that
     belong to P Z, freed of their noise.
@@ -58,6 +59,7 @@ from .map_system import MapSystem
 from .missing_detail import missing_detail
 from .moments import complete, pixels_of
 from .noise import Noise, noise_of
+from .shades import shades_of
 from .subspace import Subspace, known_noise, scaled, spectra_of, subspace_of
 from .unseen_maps import UnseenMaps
 from .watch import Stopped, Watch
@@ -173,7 +175,7 @@ class _Fit:
         every = np.ones(problem.hsi.shape[2], bool)
         self.known = every if problem.hsi_valid is None else problem.hsi_valid.any(axis=(0, 1))
         self.data = self._data(subspace.F)
-        self.steps, self.every_risk = [], False
+        self.steps, self.every_risk, self.part = [], False, False
         self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
         self.smoothest: Array | None = None
         self.first, self.reweightings = STRONGEST, REWEIGHTINGS
@@ -192,13 +194,14 @@ class _Fit:
         if spectra is not None:
             self.known[...] = True  # in the scene, if not in this part of it
             self.every_risk = True  # for it is added to those of other parts
+            self.part = True
             self.data = self._data(spectra)
         self.path, self.max_iter = self._begin(self.data.layout.zeros()), max_iter
         try:
             self._rough_maps()
             if spectra is None:
                 self._find_spectra()
-            self.data.make_dark_steps_dearer(self.path.Z, self.brightness2)
+            self._weigh_dark_steps(self.data, self.path.Z)
             status = self._follow_the_path(max_iter) if weight is None else self._go_to(weight)
         except Stopped as stopped:
             status = stopped.status
@@ -263,8 +266,13 @@ class _Fit:
         msi = WhitenedImage(problem.msi, self.msi.sigma, problem.msi_valid)
         data = MapData(hsi, msi, Blur(problem.degradation), problem.degradation.PM, self.data.F)
         Z = data.carried(self.data.layout.rows(self.path.Z)[rows, :, columns], self.data.F)
-        data.make_dark_steps_dearer(Z, self.brightness2)
+        self._weigh_dark_steps(data, Z)
         return MapPath(MapSystem(data, self.watch.pulse), Z)
+
+    def _weigh_dark_steps(self, data, Z):
+        """Let steps of dark pixels cost more, unless there is no noise that they could be taken for."""
+        if self.known_noise >= _NO_NOISE:
+            data.make_dark_steps_dearer(Z, self.brightness2)
 
     def _down(self, parts, map_parts):
         """(step, cost, change) of one λ after the other until the risk, by all parts that of the whole, rises."""
@@ -376,9 +384,10 @@ class _Fit:
                 status = stopped.status
         del self.path, self.smoothest  # their room is needed for the copy
         self.data.release()
+        maps, spectra = self._with_shades(data.layout.maps(Z))
         return MapFit(
-            Z=data.layout.maps(Z),
-            S=self.hsi.sigma[:, None] * data.F,
+            Z=maps,
+            S=self.hsi.sigma[:, None] * spectra,
             weight=weight,
             at_end=_end_of_path(weight, self.steps),
             chi2=chi2,
@@ -392,6 +401,13 @@ class _Fit:
             trace=self.watch.trace,
             seconds=self.watch.seconds,
         )
+
+    def _with_shades(self, maps):
+        """(I, J, P) maps and their spectra, and beside them those of shades, if there are any."""
+        shades = None if self.part or self.best is None else shades_of(maps, self.data)
+        if shades is None:
+            return maps, self.data.F
+        return tuple(np.concatenate(both, axis=-1) for both in zip((maps, self.data.F), shades))
 
     def _expected_error(self, Z, weight, smoothest):
         path = MapPath(self.path.system, Z)
