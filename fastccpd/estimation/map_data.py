@@ -217,6 +217,8 @@ class MapData:
         self.unseen = self.diagonals[0] <= _NOTHING * max(float(self.diagonals[0].max()), 1e-300)
         #: The part of the quadratic that no map has a part in: what `lead` adds to those of the images.
         self.led = 0.0
+        #: The maps that were led, and which part of their variance is not in what leads them.
+        self.led_maps, self.left = np.empty(0, np.int64), 1.0
         #: Ones; and how much each pixel's Gramian of the MSI is of that.
         self.ones, self.share = (self.layout.zeros(maps=1) for _ in range(2))
         self.layout.rows(self.ones)[...] = 1.0
@@ -278,7 +280,7 @@ class MapData:
         own2 = _with_neighbours(_with_neighbours(np.concatenate(own2)).T).T
         self.layout.rows(self.dearer)[:, 0] = np.sqrt(1.0 + dark2 / (own2 + dark2 / _DEAREST**2))
 
-    def lead(self, which: Array, weights: Array, values: Callable[[slice], Array]) -> None:
+    def lead(self, which: Array, weights: Array, values: Callable[[slice], Array], left: float = 1.0) -> None:
         """Add ½ Σ weights (z − values)² of some maps to the quadratic; χ² stays that of the images.
 
         Parameters
@@ -287,7 +289,10 @@ class MapData:
         weights : (n,) array
         values : callable(slice) -> (rows, n, columns) array
             Those of some rows of pixels.
+        left : float
+            The part of the variance of these maps that is not in the values.
         """
+        self.led_maps, self.left = which, left
         self.diagonals[0][which] += weights
         self._grams_M[:, which, which] += weights
         rows = self.layout.rows(self.target)

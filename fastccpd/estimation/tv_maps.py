@@ -56,7 +56,7 @@ from .map_data import Blur, MapData, WhitenedImage
 from .map_fit import MapFit
 from .map_path import REWEIGHTINGS, MapPath, weight_of_least_risk
 from .map_system import MapSystem
-from .missing_detail import missing_detail
+from .missing_detail import missing_detail, unmapped
 from .moments import complete, pixels_of
 from .noise import Noise, noise_of
 from .shades import shades_of
@@ -417,10 +417,11 @@ class _Fit:
         coarse = self.blur.coarse_of_stack(self.data.layout, Z)
         self.watch.pulse()
         missing = missing_detail(maps[0], coarse, self.data, self.differences)
+        beyond = unmapped(maps[0], self.data)
         self.watch.pulse()
         noisy = self.known_noise >= _NO_NOISE
         ends = [] if self.data.led else maps[1:]
-        return expected_error(maps[0], coarse, ends, path.system, self.unexplained, missing, noisy)
+        return expected_error(maps[0], coarse, ends, path.system, self.unexplained, missing, beyond, noisy)
 
 
 def _brightness2(noise, subspace):
