@@ -76,6 +76,9 @@ TOO_SMOOTH, STILL_FALLS = 1.1, 0.97
 # Where noise is a smaller part of σ² than this, χ² decides (3) at every λ, and the path has its last one alone.
 _NO_NOISE = 1e-3
 
+# Where it is a smaller part than this, steps of dark pixels are not taken for it.
+_NOISY = 1e-3
+
 # Reweighted squares of each λ where the rough maps are too smooth: there is little noise, and edges stand out of it.
 _FEWER_REWEIGHTINGS = 2
 
@@ -271,7 +274,7 @@ class _Fit:
 
     def _weigh_dark_steps(self, data, Z):
         """Let steps of dark pixels cost more, unless there is no noise that they could be taken for."""
-        if self.known_noise >= _NO_NOISE:
+        if self.known_noise >= _NOISY:
             data.make_dark_steps_dearer(Z, self.brightness2)
 
     def _down(self, parts, map_parts):
@@ -376,7 +379,6 @@ class _Fit:
             self.watch.trace.append_cost(cost, self.path.system.products, self.watch.seconds)
         else:
             Z, (weight, chi2, dof, risk), change = self.best
-            risk = max(risk, dof)
             try:
                 if self.errors and status.goes_on_to_next_start:  # nobody has called a halt
                     error, spectrum = self._expected_error(Z, weight, self.smoothest)
@@ -385,6 +387,7 @@ class _Fit:
         del self.path, self.smoothest  # their room is needed for the copy
         self.data.release()
         maps, spectra = self._with_shades(data.layout.maps(Z))
+        risk = max(risk + 2.0 * (spectra.size - data.F.size), dof)
         return MapFit(
             Z=maps,
             S=self.hsi.sigma[:, None] * spectra,
