@@ -84,7 +84,7 @@ _KERNELS = {
     "invert_diagonal": Work(
         "maps, diagonal", lambda a, R: 5.0 * a["rows"] * a["maps"] * a["width"], "own share coverage inverse"
     ),
-    "reweight_maps": Work("maps, weights of edges", lambda a, R: 6.0 * _stack(a), "Z below right"),
+    "reweight_maps": Work("maps, weights of edges", lambda a, R: 6.0 * _stack(a), "Z dearer below right"),
 }
 
 

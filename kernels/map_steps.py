@@ -439,12 +439,12 @@ def invert_diagonal(team, rows, maps, width, first, own, share, coverage, a, g, 
 
 
 @kernel
-def reweight_maps(team, shape, columns, Z, weight, rounding, knee, below, right, rest):
+def reweight_maps(team, shape, columns, Z, dearer, weight, rounding, knee, below, right, rest):
     """The weights of the squares that bound `weight` times the price of edges, and what the squares leave of it.
 
-    (3),(),(S),(),(),()->(L),(L),(I)
-    w = weight / (y sqrt(1 + y/knee)), y² = |D Z|² + rounding², for each pixel; below = right = w, zero where there is
-    no such neighbour; rest[i] = sum over a row of weight p(y) - w |D Z|² / 2.
+    (3),(),(S),(L),(),(),()->(L),(L),(I)
+    w = dearer weight / (y sqrt(1 + y/knee)), y² = |D Z|² + rounding², for each pixel; below = right = w, zero where
+    there is no such neighbour; rest[i] = sum over a row of dearer weight p(y) - w |D Z|² / 2.
     """
     I, P, W = shape
     steps, up = borrow(columns, rest), P * W
@@ -464,9 +464,10 @@ def reweight_maps(team, shape, columns, Z, weight, rounding, knee, below, right,
         for j in range(columns):
             step = np.sqrt(steps[j] + rounding * rounding)
             root = np.sqrt(1.0 + step / knee)
-            own = weight / (step * root)
+            price = weight * dearer[place + j]
+            own = price / (step * root)
             below[place + j] = own if i + 1 < I else 0.0
             right[place + j] = own if j + 1 < columns else 0.0
-            total += 2.0 * weight * knee * (root - 1.0) - 0.5 * own * steps[j]
+            total += 2.0 * price * knee * (root - 1.0) - 0.5 * own * steps[j]
         rest[i] = total
     give_back(steps)

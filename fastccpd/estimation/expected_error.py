@@ -4,8 +4,7 @@
 distribution of precision H, the Hessian of the quadratic. Samples of it cost one solution each: H δ = R'n + D'√w n', n
 and n' white on data and differences (random signs, for only second moments matter). What the spectra cannot explain is
 added, and the fine detail that the maps lack (`missing_detail.py`), up to as much as all that. On the scenes measured,
-errors were about a fifth larger than the distribution says; where there is no noise, and σ is its floor, by a
-twentieth.
+errors were about a seventh larger than the distribution says; where there is no noise, and σ is its floor, hardly.
 
 **Where.** Samples are few, so the pattern is shared with what is known without chance. Its square has three parts: the
 error of the spectra, z'(B'B)⁻¹z for a pixel's z and the coarse maps B that they were found from; what the choice of λ
@@ -31,7 +30,7 @@ _NEIGHBOURHOOD = 2.0
 _SAMPLES, _FEWER_SAMPLES, _MANY_MAPS, _CG_STEPS, _CG_RTOL = 4, 2, 10, 60, 0.05
 
 # How much larger errors are than the distribution says: where there is noise, and where there is none.
-_DETAILS, _WITHOUT_NOISE = 1.2, 1.05
+_DETAILS, _WITHOUT_NOISE = 1.15, 1.02
 
 # Missing detail is believed up to this part of what is expected without it: its count is a rough one.
 _MOST_MISSING = 1.0
@@ -44,6 +43,7 @@ def expected_error(
     system: MapSystem,
     unexplained: Array,
     missing: Array,
+    beyond: Array | float = 0.0,
     noisy: bool = True,
 ) -> tuple[Array, Array]:
     """The expected error of each pixel, root mean square over bands, and of each band, over pixels.
@@ -62,6 +62,8 @@ def expected_error(
         The variance of what the spectra cannot explain, in the caller's units.
     missing : (bands,) array
         That of detail that the maps lack, which has no place.
+    beyond : (bands,) array or float
+        That of what no maps of these spectra can have, as far as the MSI shows it; it has no place either.
     noisy : bool
         Whether there is noise, or σ is its floor.
 
@@ -82,14 +84,14 @@ def expected_error(
         seconds += sum(parts) / (samples * pixels.size)
         del sample  # its room is needed for the next one
     pixels = _spread(pixels) + unexplained.mean()
-    known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained
+    known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained + beyond
     missing = missing * min(1.0, _MOST_MISSING * float(known.mean()) / max(float(missing.mean()), 1e-300))
     larger = _DETAILS if noisy else _WITHOUT_NOISE
     spectrum = larger * np.sqrt(known + missing)
     system.pulse()
     system.release()
     pattern = np.sqrt(pixels * _pattern(Z, coarse, ends, data))
-    size2 = (pixels.mean() + missing.mean()) / max(float(pattern.mean()), 1e-300)
+    size2 = (pixels.mean() + np.mean(beyond) + missing.mean()) / max(float(pattern.mean()), 1e-300)
     return larger * np.sqrt(size2 * pattern), spectrum
 
 

@@ -32,6 +32,9 @@ _AT_ONCE, _TOGETHER = 1 << 18, 16
 # A map that the MSI sees no more of than this, as a part of the best, it does not see.
 _NOTHING = 1e-10
 
+# Pixels are dark below this part of the scene's root mean square; and how many times dearer their steps are at most.
+_DARK, _DEAREST = 0.2, 10.0
+
 
 class Blur:
     """P = P1 ⊗ P2 and its transpose for stacks of maps, in compressed rows."""
@@ -152,6 +155,11 @@ class WhitenedImage:
         kinds = self.kinds[part]
         return [(kinds == kind, self._weights[kind]) for kind in np.unique(kinds)]
 
+    @property
+    def white(self) -> bool:
+        """Whether bands share no error."""
+        return self._weights is None
+
     def grams(self, R: Array) -> Array:
         """R'R of each kind of pixel, or R'(I + LL')⁻¹R."""
         grams = np.array([R[has].T @ R[has] for has in self.bands])
@@ -184,7 +192,9 @@ class MapData:
     """
 
     def __init__(self, hsi: WhitenedImage, msi: WhitenedImage, blur: Blur, PM: Operator, F: Array):
-        R = (PM @ (hsi.sigma[:, None] * F)) / msi.sigma[:, None]
+        #: What the MSI sees of spectra, both in units of their noise.
+        self.response = PM.toarray() * hsi.sigma / msi.sigma[:, None]
+        R = self.response @ F
         turn = _turn(R[msi.bands[msi.usual]], F)
         by_hsi = blur.size**2 * blur.coverage_of(1).max() * np.square(F @ turn).sum(axis=0).max()
         unit = np.sqrt(max(np.linalg.norm(R, 2) ** 2, by_hsi, 1e-300))
@@ -207,9 +217,13 @@ class MapData:
         self.unseen = self.diagonals[0] <= _NOTHING * max(float(self.diagonals[0].max()), 1e-300)
         #: The part of the quadratic that no map has a part in: what `lead` adds to those of the images.
         self.led = 0.0
+        #: The maps that were led, and which part of their variance is not in what leads them.
+        self.led_maps, self.left = np.empty(0, np.int64), 1.0
         #: Ones; and how much each pixel's Gramian of the MSI is of that.
         self.ones, self.share = (self.layout.zeros(maps=1) for _ in range(2))
         self.layout.rows(self.ones)[...] = 1.0
+        #: By how much steps of each pixel are dearer than λ says.
+        self.dearer = self.ones
         traces = np.einsum("npp->n", self._grams_M)
         self.layout.rows(self.share)[:, 0] = (traces / (traces[msi.usual] or 1.0))[msi.kinds]
         self.target = self._seen()
@@ -251,7 +265,22 @@ class MapData:
         both = np.add(self.hsi.residual2(coarse, self.F), self.msi.residual2(fine, self.R))
         return float(both[0]), 0.5 * float(both[1])
 
-    def lead(self, which: Array, weights: Array, values: Callable[[slice], Array]) -> None:
+    def make_dark_steps_dearer(self, Z: Array, brightness2: float) -> None:
+        """Let a step cost the more, the darker its pixel is in the maps Z.
+
+        Parameters
+        ----------
+        Z : stack
+        brightness2 : float
+            The mean square of the scene's values, in units of the HSI's noise.
+        """
+        rows, root = self.layout.rows(Z), _roots((self.F.T @ self.F)[None] / len(self.F))[0]
+        dark2, self.dearer = _DARK**2 * max(brightness2, 1e-300), self.layout.zeros(maps=1)
+        own2 = by_rows(lambda part: np.square(root.T @ rows[part]).sum(axis=1), len(rows), rows[0].size)
+        own2 = _with_neighbours(_with_neighbours(np.concatenate(own2)).T).T
+        self.layout.rows(self.dearer)[:, 0] = np.sqrt(1.0 + dark2 / (own2 + dark2 / _DEAREST**2))
+
+    def lead(self, which: Array, weights: Array, values: Callable[[slice], Array], left: float = 1.0) -> None:
         """Add ½ Σ weights (z − values)² of some maps to the quadratic; χ² stays that of the images.
 
         Parameters
@@ -260,7 +289,10 @@ class MapData:
         weights : (n,) array
         values : callable(slice) -> (rows, n, columns) array
             Those of some rows of pixels.
+        left : float
+            The part of the variance of these maps that is not in the values.
         """
+        self.led_maps, self.left = which, left
         self.diagonals[0][which] += weights
         self._grams_M[:, which, which] += weights
         rows = self.layout.rows(self.target)
@@ -288,6 +320,12 @@ class MapData:
         _draw(self.msi.kinds, _roots(self._grams_M), draw, add)
         _draw(self.hsi.kinds, _roots(self._grams_H), draw, put)
         self.blur.add_fine(self.layout, coarse, stack)
+
+
+def _with_neighbours(plane):
+    """The mean of each row and those before and after it, which count half."""
+    padded = np.pad(plane, ((1, 1), (0, 0)), mode="edge")
+    return 0.5 * padded[1:-1] + 0.25 * (padded[:-2] + padded[2:])
 
 
 def _seen_of_runs(P, length):

@@ -15,6 +15,7 @@ class MapFit:
     Attributes
     ----------
     Z : (I, J, P) float32 array
+        The last of them may be shades (`shades.py`).
     S : (K, P) array
         In the caller's units.
     weight : float
@@ -22,7 +23,8 @@ class MapFit:
     at_end : "strongest", "weakest" or None
         Which end of its path λ lies at, if it does: the least risk may then lie beyond.
     chi2, dof, risk : float
-        χ² over all data, effective degrees of freedom of the maps, and the estimated risk (2), spectra included.
+        χ² over all data and effective degrees of freedom of the maps without shades, and the estimated risk (2), all
+        spectra included.
     path : tuple of (weight, chi2, dof, risk)
         Of every λ that was fitted; NaN for the last two where χ² alone said that λ is too strong.
     change : float

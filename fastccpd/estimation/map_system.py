@@ -135,9 +135,9 @@ class MapSystem:
 
     def weigh(self, Z: Array, weight: float, rounding: float, knee: float) -> None:
         """Take the weights of the squares around Z."""
-        shape, J, prices = self.layout.shape, self.layout.J, (weight, rounding, knee)
+        shape, J, given = self.layout.shape, self.layout.J, (readonly(Z), readonly(self.data.dearer))
         out = self.below, self.right, self.rest
-        reweight_maps(shape, J, readonly(Z), *prices, *out, work=10.0 * self._work, least=LEAST)
+        reweight_maps(shape, J, *given, weight, rounding, knee, *out, work=10.0 * self._work, least=LEAST)
         self._prepare()
 
     def weigh_all(self, weights: Array | float) -> None:

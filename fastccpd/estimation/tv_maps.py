@@ -13,7 +13,10 @@ one standard deviation. With S = diag(σ_H) F the most probable maps minimise
 
 TV couples the maps, so that they share their edges: total variation for steps of the size of noise, the root of the
 step for high ones (kernels/map_steps.py has the price of an edge). It is bounded by reweighted squares, and each
-quadratic is solved by preconditioned conjugate gradients.
+quadratic is solved by preconditioned conjugate gradients. Light multiplies what is in a scene, so that shadow and water
+have small steps: with b the brightness of a pixel in the rough maps and r that of the scene, root mean square, steps
+cost sqrt(1 + (r/5b)²) times as much, if there is noise. Nothing changes where b is near r, or brighter; what is dark
+keeps its spectrum, and what all of it has beside the spectra of the maps is added in the end (`shades.py`).
 
 F   spans the HSI's leading singular vectors (`subspace.py`); then, once the maps are roughly known, the spectra that
     belong to P Z, freed of their noise.
@@ -53,9 +56,10 @@ from .map_data import Blur, MapData, WhitenedImage
 from .map_fit import MapFit
 from .map_path import REWEIGHTINGS, MapPath, weight_of_least_risk
 from .map_system import MapSystem
-from .missing_detail import missing_detail
+from .missing_detail import missing_detail, unmapped
 from .moments import complete, pixels_of
 from .noise import Noise, noise_of
+from .shades import shades_of
 from .subspace import Subspace, known_noise, scaled, spectra_of, subspace_of
 from .unseen_maps import UnseenMaps
 from .watch import Stopped, Watch
@@ -71,6 +75,9 @@ TOO_SMOOTH, STILL_FALLS = 1.1, 0.97
 
 # Where noise is a smaller part of σ² than this, χ² decides (3) at every λ, and the path has its last one alone.
 _NO_NOISE = 1e-3
+
+# Where it is a smaller part than this, steps of dark pixels are not taken for it.
+_NOISY = 1e-3
 
 # Reweighted squares of each λ where the rough maps are too smooth: there is little noise, and edges stand out of it.
 _FEWER_REWEIGHTINGS = 2
@@ -163,6 +170,7 @@ class _Fit:
         self.differences = noise.differences.divided(subspace.hsi)
         self.unexplained = np.square(subspace.hsi) - np.square(noise.hsi_floored)
         self.known_noise = known_noise(problem, noise, subspace)
+        self.brightness2 = _brightness2(noise, subspace)
         self.mismatch = subspace.mismatch
         self.hsi = WhitenedImage(problem.hsi, subspace.hsi, problem.hsi_valid, self.mismatch)
         self.msi = WhitenedImage(problem.msi, subspace.msi, problem.msi_valid)
@@ -170,7 +178,7 @@ class _Fit:
         every = np.ones(problem.hsi.shape[2], bool)
         self.known = every if problem.hsi_valid is None else problem.hsi_valid.any(axis=(0, 1))
         self.data = self._data(subspace.F)
-        self.steps, self.every_risk = [], False
+        self.steps, self.every_risk, self.part = [], False, False
         self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
         self.smoothest: Array | None = None
         self.first, self.reweightings = STRONGEST, REWEIGHTINGS
@@ -189,12 +197,14 @@ class _Fit:
         if spectra is not None:
             self.known[...] = True  # in the scene, if not in this part of it
             self.every_risk = True  # for it is added to those of other parts
+            self.part = True
             self.data = self._data(spectra)
         self.path, self.max_iter = self._begin(self.data.layout.zeros()), max_iter
         try:
             self._rough_maps()
             if spectra is None:
                 self._find_spectra()
+            self._weigh_dark_steps(self.data, self.path.Z)
             status = self._follow_the_path(max_iter) if weight is None else self._go_to(weight)
         except Stopped as stopped:
             status = stopped.status
@@ -259,7 +269,13 @@ class _Fit:
         msi = WhitenedImage(problem.msi, self.msi.sigma, problem.msi_valid)
         data = MapData(hsi, msi, Blur(problem.degradation), problem.degradation.PM, self.data.F)
         Z = data.carried(self.data.layout.rows(self.path.Z)[rows, :, columns], self.data.F)
+        self._weigh_dark_steps(data, Z)
         return MapPath(MapSystem(data, self.watch.pulse), Z)
+
+    def _weigh_dark_steps(self, data, Z):
+        """Let steps of dark pixels cost more, unless there is no noise that they could be taken for."""
+        if self.known_noise >= _NOISY:
+            data.make_dark_steps_dearer(Z, self.brightness2)
 
     def _down(self, parts, map_parts):
         """(step, cost, change) of one λ after the other until the risk, by all parts that of the whole, rises."""
@@ -363,7 +379,6 @@ class _Fit:
             self.watch.trace.append_cost(cost, self.path.system.products, self.watch.seconds)
         else:
             Z, (weight, chi2, dof, risk), change = self.best
-            risk = max(risk, dof)
             try:
                 if self.errors and status.goes_on_to_next_start:  # nobody has called a halt
                     error, spectrum = self._expected_error(Z, weight, self.smoothest)
@@ -371,9 +386,11 @@ class _Fit:
                 status = stopped.status
         del self.path, self.smoothest  # their room is needed for the copy
         self.data.release()
+        maps, spectra = self._with_shades(data.layout.maps(Z))
+        risk = max(risk + 2.0 * (spectra.size - data.F.size), dof)
         return MapFit(
-            Z=data.layout.maps(Z),
-            S=self.hsi.sigma[:, None] * data.F,
+            Z=maps,
+            S=self.hsi.sigma[:, None] * spectra,
             weight=weight,
             at_end=_end_of_path(weight, self.steps),
             chi2=chi2,
@@ -388,6 +405,13 @@ class _Fit:
             seconds=self.watch.seconds,
         )
 
+    def _with_shades(self, maps):
+        """(I, J, P) maps and their spectra, and beside them those of shades, if there are any."""
+        shades = None if self.part or self.best is None else shades_of(maps, self.data)
+        if shades is None:
+            return maps, self.data.F
+        return tuple(np.concatenate(both, axis=-1) for both in zip((maps, self.data.F), shades))
+
     def _expected_error(self, Z, weight, smoothest):
         path = MapPath(self.path.system, Z)
         path.reweight(weight)
@@ -396,10 +420,17 @@ class _Fit:
         coarse = self.blur.coarse_of_stack(self.data.layout, Z)
         self.watch.pulse()
         missing = missing_detail(maps[0], coarse, self.data, self.differences)
+        beyond = unmapped(maps[0], self.data)
         self.watch.pulse()
         noisy = self.known_noise >= _NO_NOISE
         ends = [] if self.data.led else maps[1:]
-        return expected_error(maps[0], coarse, ends, path.system, self.unexplained, missing, noisy)
+        return expected_error(maps[0], coarse, ends, path.system, self.unexplained, missing, beyond, noisy)
+
+
+def _brightness2(noise, subspace):
+    """The mean square of the HSI's values without their noise, in units of what they are divided by."""
+    squares = np.diag(noise.moments.second) / max(noise.moments.count, 1) - np.square(noise.hsi)
+    return max(float(np.mean(squares / np.square(subspace.hsi))), 0.0)
 
 
 def _end_of_path(weight, steps):

@@ -75,11 +75,13 @@ class UnseenMaps:
         The maps that can be predicted, of those that the MSI does not see.
     variances : (n,) array
         V of each.
+    left : float
+        The part of the variance of all of them that the regressions leave.
     """
 
     def __init__(self, data: MapData, noise: float, pulse: Callable[[], None] = lambda: None):
         self._data, self._pulse = data, pulse
-        self.which, self.variances = np.nonzero(data.unseen)[0], np.empty(0)
+        self.which, self.variances, self.left = np.nonzero(data.unseen)[0], np.empty(0), 1.0
         if len(self.which) == data.layout.P:
             self.which = self.which[:0]
         if not len(self.which):
@@ -120,7 +122,10 @@ class UnseenMaps:
         slopes = self._models[self._known][:, 1 : 1 + len(self._likeness)]
         by_slopes = noise * np.square(self._likeness @ slopes).sum(axis=1).mean(axis=0)
         signal = C - noise * own - share * by_slopes
-        clear = (signal > noise * own) & (C < _UNEXPLAINED * self._measured[self._known].var(axis=0))
+        own_variances = self._measured[self._known].var(axis=0)
+        clear = (signal > noise * own) & (C < _UNEXPLAINED * own_variances)
+        sizes = np.square(self._data.F[:, self.which[clear]]).sum(axis=0)
+        self.left = float((sizes @ C[clear]) / (sizes @ own_variances[clear])) if clear.any() else 1.0
         numbers = 1 + self._features.shape[2]
         variances = share**-_FINER * signal + by_slopes + C * numbers / _NEIGHBOURS
         self.which, self.variances, self._mean_square = self.which[clear], variances[clear], C[clear]
@@ -179,7 +184,7 @@ class UnseenMaps:
             now = rows[part][:, which]
             return now + believed[part][:, None] * (likely[part][:, which] - now)
 
-        data.lead(which, 1.0 / self.variances, led)
+        data.lead(which, 1.0 / self.variances, led, self.left)
 
     def _predict(self, Z, likely):
         """Predict the unseen maps of all fine pixels, each by coarse ones in and around the block of its nearest."""

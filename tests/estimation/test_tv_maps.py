@@ -296,6 +296,23 @@ def test_the_gain_of_a_reweighting_is_what_the_objective_falls_by_at_least():
     assert 0.0 < predicted <= before - objective(maps(path.Z), 0.5) + 1e-6 * before
 
 
+def test_steps_of_dark_pixels_are_dearer_by_the_brightness_around_them():
+    data = begun()[0].data
+    data.F = data.F.copy()
+    Z = np.random.default_rng(2).standard_normal((*SHAPE[:2], data.F.shape[1])).astype(np.float32)
+    Z[: SHAPE[0] // 2] *= 1e-3
+    data.make_dark_steps_dearer(data.layout.stack(Z), 2.5)
+    own = np.square(Z.astype(np.float64) @ data.F.T).mean(axis=2)
+    around = np.zeros_like(own)
+    for di, down in ((-1, 0.25), (0, 0.5), (1, 0.25)):
+        for dj, across in ((-1, 0.25), (0, 0.5), (1, 0.25)):
+            rows, columns = (np.clip(np.arange(n) + d, 0, n - 1) for n, d in zip(own.shape, (di, dj)))
+            around += down * across * own[np.ix_(rows, columns)]
+    expected = np.sqrt(1.0 + 0.1 / (around + 1e-3))
+    np.testing.assert_allclose(data.layout.rows(data.dearer)[:, 0], expected, rtol=1e-5)
+    assert expected[0].min() > 9.0
+
+
 @GAPS
 def test_the_cost_is_the_misfit_without_weights(gaps):
     rng = np.random.default_rng(0)

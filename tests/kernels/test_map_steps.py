@@ -213,11 +213,13 @@ def test_a_diagonal_is_inverted_and_nothing_stays_nothing():
     np.testing.assert_allclose(layout.maps(out), expected, rtol=1e-14)
 
 
-def reweighted(Z, weight, rounding, knee, dtype=np.float64):
+def reweighted(Z, weight, rounding, knee, dtype=np.float64, dearer=1.0):
     """(below, right, rest) of (I, J, P) maps."""
-    layout = Layout(*Z.shape)
+    layout, prices = Layout(*Z.shape), Layout(*Z.shape).zeros(dtype, 1)
+    layout.rows(prices)[:, 0] = dearer
     below, right, rest = layout.zeros(np.float64, 1), layout.zeros(np.float64, 1), np.empty(layout.I)
-    map_steps.reweight_maps(layout.shape, layout.J, layout.stack(Z, dtype), weight, rounding, knee, below, right, rest)
+    stack, out = layout.stack(Z, dtype), (below, right, rest)
+    map_steps.reweight_maps(layout.shape, layout.J, stack, prices, weight, rounding, knee, *out)
     return layout.rows(below)[:, 0], layout.rows(right)[:, 0], rest
 
 
@@ -234,6 +236,18 @@ def test_weights_of_edges_match_dense_differences(shape, dtype):
     assert not right[:, -1].any(), "there is no next column"
     left = 0.7 * oracle.edge_price(y, 1.5) - 0.5 * expected * (y**2 - 0.2**2)
     np.testing.assert_allclose(rest, left.sum(axis=1), rtol=1e-12)
+
+
+def test_a_dearer_pixel_multiplies_its_weights_and_what_is_left():
+    rng = np.random.default_rng(3)
+    Z, dearer = rng.standard_normal((5, 11, 3)), 1.0 + rng.random((5, 11))
+    below, right, rest = reweighted(Z, 0.7, 0.2, 1.5, dearer=dearer)
+    plain = reweighted(Z, 0.7, 0.2, 1.5)
+    np.testing.assert_allclose(below, dearer * plain[0], rtol=1e-12)
+    np.testing.assert_allclose(right, dearer * plain[1], rtol=1e-12)
+    y = oracle.steps(Z, 0.2)
+    left = 0.7 * oracle.edge_price(y, 1.5) - 0.35 / (y * np.sqrt(1.0 + y / 1.5)) * (y**2 - 0.2**2)
+    np.testing.assert_allclose(rest, (dearer * left).sum(axis=1), rtol=1e-12)
 
 
 def test_a_weight_is_the_slope_of_the_price_over_the_step():
