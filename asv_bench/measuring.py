@@ -21,6 +21,10 @@ _ROOT = Path(__file__).resolve().parents[1]
 _BURST = 5
 _LONG = 0.1
 
+# Threads of BLAS and of OpenMP spin on their cores after a call, those of OpenBLAS for 2^26 cycles unless it is told
+# otherwise, some 20 ms; after this many seconds they sleep.
+_ASLEEP = 0.05
+
 
 class Table(NamedTuple):
     """What a section yields: rows to print below their head, all numbers for the JSON file, rows of docs/rows.md."""
@@ -60,7 +64,8 @@ def least_times(ways, rounds, threads=(1,)):
     """{name: least seconds}; the ways take turns, burst after burst, at each BLAS thread count.
 
     In a burst each way finds its own data in the cache, and a busy moment of the machine meets them all. What takes
-    long needs no bursts.
+    long needs no bursts. Before each burst the threads of the way before have time to go to sleep: each is measured as
+    if it were alone, ours and the rivals alike (`in_company` is for the other case).
     """
     best = dict.fromkeys(ways, np.inf)
     for way in ways.values():  # compiled, if need be
@@ -70,6 +75,7 @@ def least_times(ways, rounds, threads=(1,)):
             bursts = {name: _BURST if seconds_of(way) < _LONG else 1 for name, way in ways.items()}
             for _ in range(rounds):
                 for name, way in ways.items():
+                    time.sleep(_ASLEEP if len(ways) > 1 else 0.0)
                     best[name] = min(best[name], *(seconds_of(way) for _ in range(bursts[name])))
     return best
 

@@ -23,7 +23,7 @@ def aligned(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
     """A view that Numba types as read-only, so that memmaps and plain arrays share one compiled kernel."""
     view = array.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -51,9 +51,14 @@ def as_real(value: ArrayLike, name: str, shape: str) -> NDArray[Any]:
     return array
 
 
+def _is_real_of_ours(dtype):
+    """Whether a dtype is float32 or float64, in this machine's order of bytes."""
+    return dtype.char in "fd" and dtype.isnative
+
+
 def check_tensor(tensor: NDArray[Any]) -> NDArray[Any]:
     """`tensor` as a read-only C-ordered float32 or float64 array of order three."""
-    if not isinstance(tensor, np.ndarray) or tensor.dtype not in (np.float32, np.float64):
+    if not isinstance(tensor, np.ndarray) or not _is_real_of_ours(tensor.dtype):
         kind = tensor.dtype if isinstance(tensor, np.ndarray) else type(tensor).__name__
         raise TypeError(f"tensor: got {kind}; a float32 or float64 array is needed")
     if tensor.ndim != 3 or not tensor.flags.c_contiguous:
@@ -73,10 +78,10 @@ def check_factors(
     if len(given) != 3:
         raise ValueError(f"{name}: got {len(given)} of them; three matrices are needed")
     matrices = [as_real(factor, f"{name}[{n}]", "(rows, R)") for n, factor in enumerate(given)]
-    if len({m.shape[1] for m in matrices}) != 1:
-        shapes = [m.shape for m in matrices]
+    (I, R), *others = shapes = [m.shape for m in matrices]
+    if others[0][1] != R or others[1][1] != R:
         raise ValueError(f"{name}: got shapes {shapes}; three matrices with one number of columns are needed")
-    if shape is not None and tuple(m.shape[0] for m in matrices) != tuple(shape):
+    if shape is not None and (I, others[0][0], others[1][0]) != tuple(shape):
         rows = [m.shape[0] for m in matrices]
         raise ValueError(f"{name}: {rows} rows, but the tensor is {tuple(shape)}; they must agree")
     return matrices
@@ -86,7 +91,7 @@ def check_out(out: NDArray[Any] | None, shape: Sequence[int], name: str = "out")
     """Refuse an `out` that a result of this shape cannot be written to; None is welcome."""
     if out is None:
         return
-    if not isinstance(out, np.ndarray) or out.dtype not in (np.float32, np.float64):
+    if not isinstance(out, np.ndarray) or not _is_real_of_ours(out.dtype):
         kind = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
         raise TypeError(f"{name}: got {kind}; a float32 or float64 array is needed")
     if out.shape != tuple(shape):

@@ -85,24 +85,20 @@ def _turned(C):
 def _mttkrp(I, J, K, R, modes, Y, A, B, C, M0, M1, M2):
     if min(I, J, K, R) < 1 or modes < 1 or modes > 7:
         return 1
-    tensor = carray(Y, (I, J, K))
-    U = _stacked(carray(A, (I, R)), carray(B, (J, R)), carray(C, (K, R)))
-    width = U.shape[1]
-    M = _zeros(I + J + K, width, np.empty(1, np.float64))
+    tensor, factor = carray(Y, (I, J, K)), carray(A, (I, R))
+    width = _whole_vectors(R, tensor)
+    slab = min(I, max(1, int(SLAB_FLOPS // max(1, 4.0 * J * K * width))))
     blocks = _blocks_for((I, J, K), width)
-    part1 = _scratch(blocks * (J + 1), width, tensor).reshape(blocks, J + 1, width)
-    part2 = _scratch(blocks * K, width, M).reshape(blocks, K, width)
-    slab = max(1, int(SLAB_FLOPS // max(1, 4.0 * J * K * width)))
+    parts = (
+        _scratch(slab, width, tensor).reshape(1, slab, width),
+        _scratch(blocks * J, width, tensor).reshape(blocks, J, width),
+        _scratch(blocks * K, width, tensor).reshape(blocks, K, width),
+    )
     for i in range(0, I, slab):
         end = min(I, i + slab)
-        sums = M[i:end], M[I : I + J], M[I + J :]
-        _mttkrp_add(alone(), tensor[i:end], U[i:end], U[I : I + J], U[I + J :], modes, *sums, part1, part2)
-    if modes & 1:
-        carray(M0, (I, R))[:] = M[:I, :R]
-    if modes & 2:
-        carray(M1, (J, R))[:] = M[I : I + J, :R]
-    if modes & 4:
-        carray(M2, (K, R))[:] = M[I + J :, :R]
+        factors = factor[i:end], carray(B, (J, R)), carray(C, (K, R))
+        sums = carray(M0, (I, R))[i:end], carray(M1, (J, R)), carray(M2, (K, R))
+        _mttkrp_add(alone(), tensor[i:end], *factors, modes, i == 0, *sums, *parts)
     return 0
 
 

@@ -16,8 +16,9 @@ Numba cannot build this from plain loops (its SLP vectoriser is off), so the til
 
 ``panel(y, transposed, c, epilogue, a, out, d, total)`` covers a whole product with tiles and is the one entrance for
 the kernels: y is (rows, depth), or (depth, rows) with `transposed`; c (depth, R); out, d (rows, R); a and total (R,).
-What an epilogue ignores may be any array. All are C-ordered; R is a whole number of vectors (see ``padded``), and out
-and total have y's dtype or, for sums that must not lose digits, float64. With the JIT off a NumPy twin of the same
+Of several y, (n, rows, depth) or (n, depth, rows), with c (n depth, R), the products are summed, in registers too.
+What an epilogue ignores may be any array. All are of one dtype and C-ordered, but that of several y the strides of the
+first two axes are free; R is a whole number of vectors (see ``padded``). With the JIT off a NumPy twin of the same
 signature runs. Nothing checks bounds here: that twin, and the canaries in the tests, do.
 """
 
@@ -57,25 +58,28 @@ def padded(rank: int, dtype: DTypeLike) -> int:
     return -(-rank // width) * width
 
 
-def _emit_tile(module, name, rows, vectors, element, out_element):
+def _emit_tile(module, name, rows, vectors, element):
     """Define the internal LLVM function that runs one tile down `groups` groups of rows, once per module.
 
-    y[m, k] lies at m step + k stride, so that the same code serves a panel and a transposed one.
+    y[f, m, k] lies at f fold + m step + k stride, so that the same code serves a panel, a transposed one, and several.
     """
     if name in module.globals:
         return module.globals[name]
     i64 = ir.IntType(64)
-    size, out_size = (8 if isinstance(e, ir.DoubleType) else 4 for e in (element, out_element))
+    size = 8 if isinstance(element, ir.DoubleType) else 4
     width = VECTOR_BYTES // size
-    vector, out_vector = ir.VectorType(element, width), ir.VectorType(out_element, width)
-    source, target = element.as_pointer(), out_element.as_pointer()
-    arguments = [i64, source, i64, i64, source, i64, i64, i64, source, target, i64, source, i64, target]
+    vector, pointer = ir.VectorType(element, width), element.as_pointer()
+    strides = [i64] * 5
+    arguments = [i64, pointer, *strides, pointer, i64, i64, pointer, pointer, i64, pointer, i64, pointer]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), arguments), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
-    groups, first_y, step, stride, c, ldc, depth, epilogue, a, first_out, ldo, first_d, ldd, total = function.args
+    groups, first_y, folds, fold, step, stride, depth, c, ldc, epilogue, a, first_out, ldo, first_d, ldd, total = (
+        function.args
+    )
 
-    entry, group, loop, done, end = (function.append_basic_block(n) for n in ("entry", "group", "k", "done", "end"))
+    names = ("entry", "group", "fold", "k", "folded", "done", "end")
+    entry, group, fold_loop, loop, folded, done, end = (function.append_basic_block(n) for n in names)
     b = ir.IRBuilder(entry)
     fma_type = ir.FunctionType(vector, [vector] * 3)
     fma = cgutils.get_or_insert_function(module, fma_type, f"llvm.fma.v{width}f{8 * size}")
@@ -91,11 +95,8 @@ def _emit_tile(module, name, rows, vectors, element, out_element):
 
     def update(pointer, offset, value):
         """pointer[offset:] = value(what stands there)."""
-        place = b.bitcast(b.gep(pointer, [offset]), out_vector.as_pointer())
-        b.store(value(lambda: b.load(place, align=out_size)), place, align=out_size)
-
-    def widen(value):
-        return value if element == out_element else b.fpext(value, out_vector)
+        place = b.bitcast(b.gep(pointer, [offset]), vector.as_pointer())
+        b.store(value(lambda: b.load(place, align=size)), place, align=size)
 
     def cell_offset(m, v, leading):
         return b.add(b.mul(const(m), leading), const(v * width))
@@ -110,15 +111,21 @@ def _emit_tile(module, name, rows, vectors, element, out_element):
     n.add_incoming(const(0), entry)
     row = b.mul(n, const(rows))
     y = b.gep(first_y, [b.mul(row, step)])
-    y_rows = [b.gep(y, [b.mul(const(m), step)]) for m in range(rows)]
     out, d = b.gep(first_out, [b.mul(row, ldo)]), b.gep(first_d, [b.mul(row, ldd)])
-    b.cbranch(b.icmp_signed(">", depth, const(0)), loop, done)
+    b.cbranch(b.icmp_signed(">", depth, const(0)), fold_loop, done)
+
+    b.position_at_end(fold_loop)
+    f, first_c = b.phi(i64), b.phi(pointer)
+    before = {cell: b.phi(vector) for cell in cells}
+    y_fold = b.gep(y, [b.mul(f, fold)])
+    y_rows = [b.gep(y_fold, [b.mul(const(m), step)]) for m in range(rows)]
+    b.branch(loop)
 
     b.position_at_end(loop)
     k = b.phi(i64)
     acc = {cell: b.phi(vector) for cell in cells}
-    along = b.mul(k, stride)
-    c_row = [load(c, b.add(b.mul(k, ldc), const(v * width))) for v in range(vectors)]
+    along, c_k = b.mul(k, stride), b.gep(first_c, [b.mul(k, ldc)])
+    c_row = [load(c_k, const(v * width)) for v in range(vectors)]
     updated = {}
     for m in range(rows):
         lane_0 = b.insert_element(undefined, b.load(b.gep(y_rows[m], [along])), ir.Constant(ir.IntType(32), 0))
@@ -126,34 +133,43 @@ def _emit_tile(module, name, rows, vectors, element, out_element):
         for v in range(vectors):
             updated[m, v] = b.call(fma, [splat, c_row[v], acc[m, v]])
     following = b.add(k, const(1))
-    b.cbranch(b.icmp_signed("<", following, depth), loop, done)
-    k.add_incoming(const(0), group)
+    b.cbranch(b.icmp_signed("<", following, depth), loop, folded)
+    k.add_incoming(const(0), fold_loop)
     k.add_incoming(following, loop)
+
+    b.position_at_end(folded)
+    next_fold, next_c = b.add(f, const(1)), b.gep(first_c, [b.mul(depth, ldc)])
+    b.cbranch(b.icmp_signed("<", next_fold, folds), fold_loop, done)
+    for phi, start, following in ((f, const(0), next_fold), (first_c, c, next_c)):
+        phi.add_incoming(start, group)
+        phi.add_incoming(following, folded)
 
     b.position_at_end(done)
     final = {cell: b.phi(vector) for cell in cells}
     for cell in cells:
-        for phi in (acc[cell], final[cell]):
+        acc[cell].add_incoming(before[cell], fold_loop)
+        acc[cell].add_incoming(updated[cell], loop)
+        for phi in (before[cell], final[cell]):
             phi.add_incoming(zero, group)
-            phi.add_incoming(updated[cell], loop)
+            phi.add_incoming(updated[cell], folded)
     with b.if_then(chosen(STORE)):
         for m, v in cells:
-            update(out, cell_offset(m, v, ldo), lambda there, x=final[m, v]: widen(x))
+            update(out, cell_offset(m, v, ldo), lambda there, x=final[m, v]: x)
     with b.if_then(chosen(ADD)):
         for m, v in cells:
-            update(out, cell_offset(m, v, ldo), lambda there, x=final[m, v]: b.fadd(there(), widen(x)))
+            update(out, cell_offset(m, v, ldo), lambda there, x=final[m, v]: b.fadd(there(), x))
     with b.if_then(chosen(SCALE)):
         for v in range(vectors):
             scale = load(a, const(v * width))
             for m in range(rows):
-                scaled = widen(b.fmul(scale, final[m, v]))
-                update(out, cell_offset(m, v, ldo), lambda there, x=scaled: b.fadd(there(), x))
+                scaled = lambda there, x=final[m, v], scale=scale: b.call(fma, [scale, x, there()])  # noqa: E731
+                update(out, cell_offset(m, v, ldo), scaled)
     with b.if_then(chosen(DOT)):
         for v in range(vectors):
             summed = zero
             for m in range(rows):
                 summed = b.call(fma, [final[m, v], load(d, cell_offset(m, v, ldd)), summed])
-            update(total, const(v * width), lambda there, x=summed: b.fadd(there(), widen(x)))
+            update(total, const(v * width), lambda there, x=summed: b.fadd(there(), x))
     next_group = b.add(n, const(1))
     n.add_incoming(next_group, b.block)
     b.cbranch(b.icmp_signed("<", next_group, groups), group, end)
@@ -163,29 +179,31 @@ def _emit_tile(module, name, rows, vectors, element, out_element):
 
 
 @intrinsic
-def _tile(context, rows, vectors, groups, y, step, stride, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total):
+def _tile(
+    context, rows, vectors, groups, y, folds, fold, step, stride, depth, c, ldc, epilogue, a, out, ldo, d, ldd, total
+):
     """Jump to the internal function for (rows, vectors)."""
 
     def codegen(context, b, signature, args):
         rows, vectors, *operands = args
-        element, out_element = (context.get_data_type(signature.args[n].dtype) for n in (3, 11))
+        element = context.get_data_type(signature.args[3].dtype)
         i64 = ir.IntType(64)
         # Every (rows, vectors) has a number of its own: vectors <= 4, so the digits do not overlap.
         end = b.append_basic_block("tile.end")
         jump = b.switch(b.add(b.mul(rows, ir.Constant(i64, 10)), vectors), end)
         for n_rows, most_vectors in TILES.items():
             for n_vectors in range(1, most_vectors + 1):
-                name = f"tile.{element}.{out_element}.{n_rows}x{n_vectors}"
+                name = f"tile.{element}.{n_rows}x{n_vectors}"
                 block = b.append_basic_block(name)
                 jump.add_case(ir.Constant(i64, 10 * n_rows + n_vectors), block)
                 b.position_at_end(block)
-                b.call(_emit_tile(b.module, name, n_rows, n_vectors, element, out_element), operands)
+                b.call(_emit_tile(b.module, name, n_rows, n_vectors, element), operands)
                 b.branch(end)
         b.position_at_end(end)
         return context.get_dummy_value()
 
     n = types.intp
-    return types.void(n, n, n, y, n, n, c, n, n, n, a, out, n, d, n, total), codegen
+    return types.void(n, n, n, y, n, n, n, n, n, c, n, n, a, out, n, d, n, total), codegen
 
 
 @intrinsic
@@ -194,7 +212,7 @@ def _at(context, pointer, offset):
     return pointer(pointer, types.intp), lambda context, b, signature, args: b.gep(args[0], [args[1]])
 
 
-def _cover(lanes, transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, out, ldo, d, ldd, total):
+def _cover(lanes, transposed, rows, width, y, folds, fold, ldy, depth, c, ldc, epilogue, a, out, ldo, d, ldd, total):
     """Cover a (rows, width) product with tiles."""
     m, step, stride = 0, 1 if transposed else ldy, ldy if transposed else 1
     for height, most_vectors in TILE_SHAPES:
@@ -209,30 +227,21 @@ def _cover(lanes, transposed, rows, width, y, ldy, c, ldc, depth, epilogue, a, o
             # Even shares: four vectors at most three at a time are 2 + 2, not 3 + 1.
             shares = -(-left // most_vectors)
             vectors = -(-left // shares)
-            _tile(height, vectors, groups, y_m, step, stride, _at(c, r), ldc, depth, epilogue, _at(a, r),
+            _tile(height, vectors, groups, y_m, folds, fold, step, stride, depth, _at(c, r), ldc, epilogue, _at(a, r),
                   _at(out_m, r), ldo, _at(d_m, r), ldd, _at(total, r))  # fmt: skip
             r += vectors * lanes
             left -= vectors
         m += groups * height
 
 
-def _publish(name, element, target):
-    """Compile the tiles for one pair of dtypes and publish them under the name that `panel` calls.
+def _publish(name, element):
+    """Compile the tiles for one dtype and publish them under the name that `panel` calls.
 
     Compiled into every kernel they would cost it two to ten seconds; as an external function they cost nothing.
     """
-    n, x, out = types.intp, types.CPointer(element), types.CPointer(target)
-    signature = types.void(n, types.boolean, n, n, x, n, x, n, n, n, x, out, n, x, n, out)
+    n, x = types.intp, types.CPointer(element)
+    signature = types.void(n, types.boolean, n, n, x, n, n, n, n, x, n, n, x, x, n, x, n, x)
     llvm.add_symbol(f"fastccpd_panel_{name}", callback(_cover, name, signature).address)
-
-
-def _publish_double():
-    _publish("double_double", types.float64, types.float64)
-
-
-def _publish_single():
-    _publish("float_float", types.float32, types.float32)
-    _publish("float_double", types.float32, types.float64)
 
 
 @intrinsic
@@ -242,20 +251,30 @@ def _compiled_panel(context, y, transposed, c, epilogue, a, out, d, total):
 
         def locate(kind, value):
             view = context.make_array(kind)(context, b, value)
-            shape = cgutils.unpack_tuple(b, view.shape)
-            return view.data, shape[0], shape[-1]
+            return view.data, cgutils.unpack_tuple(b, view.shape), cgutils.unpack_tuple(b, view.strides)
 
-        (y, y_rows, y_columns), (c, depth, width) = locate(y_type, args[0]), locate(c_type, args[2])
-        (a, _, _), (out, _, ldo) = locate(a_type, args[4]), locate(out_type, args[5])
-        (d, _, ldd), (total, _, _) = locate(d_type, args[6]), locate(total_type, args[7])
-        element, out_element = (context.get_data_type(t.dtype) for t in (y_type, out_type))
-        rows = b.select(args[1], y_columns, y_rows)
+        def matrix(kind, value):
+            data, shape, _ = locate(kind, value)
+            return data, shape[0], shape[-1]
+
+        y, (*several, y_rows, y_columns), bytes_between = locate(y_type, args[0])
+        size = ir.Constant(y_rows.type, y_type.dtype.bitwidth // 8)
+        ldy = b.sdiv(bytes_between[-2], size)
+        folds, fold = ir.Constant(y_rows.type, 1), ir.Constant(y_rows.type, 0)
+        if several:
+            folds, fold = several[0], b.sdiv(bytes_between[0], size)
+        (c, _, width), (a, _, _) = matrix(c_type, args[2]), matrix(a_type, args[4])
+        out, _, ldo = matrix(out_type, args[5])
+        (d, _, ldd), (total, _, _) = matrix(d_type, args[6]), matrix(total_type, args[7])
+        rows, depth = (b.select(args[1], *pair) for pair in ((y_columns, y_rows), (y_rows, y_columns)))
         # A C boolean travels as a byte.
         transposed = b.zext(args[1], ir.IntType(8))
         lanes = ir.Constant(rows.type, VECTOR_BYTES * 8 // y_type.dtype.bitwidth)
-        operands = [lanes, transposed, rows, width, y, y_columns, c, width, depth, args[3], a, out, ldo, d, ldd, total]
+        left = [lanes, transposed, rows, width, y, folds, fold, ldy, depth, c, width]
+        operands = [*left, args[3], a, out, ldo, d, ldd, total]
         kind = ir.FunctionType(ir.VoidType(), [operand.type for operand in operands])
-        function = cgutils.get_or_insert_function(b.module, kind, f"fastccpd_panel_{element}_{out_element}")
+        element = context.get_data_type(y_type.dtype)
+        function = cgutils.get_or_insert_function(b.module, kind, f"fastccpd_panel_{element}")
         b.call(function, operands)
         return context.get_dummy_value()
 
@@ -263,7 +282,9 @@ def _compiled_panel(context, y, transposed, c, epilogue, a, out, d, total):
 
 
 def _plain_panel(y, transposed, c, epilogue, a, out, d, total):
-    acc = (y.T if transposed else y) @ c
+    several = y if y.ndim == 3 else y[None]
+    parts = zip(several, np.split(c, len(several)), strict=True)
+    acc = sum((one.T if transposed else one) @ part for one, part in parts)
     rows = len(acc)
     if epilogue & STORE:
         out[:rows] = acc
@@ -279,5 +300,5 @@ if numba.config.DISABLE_JIT:
     panel = _plain_panel
 else:
     panel = _compiled_panel
-    before_first_use(types.float64, _publish_double)
-    before_first_use(types.float32, _publish_single)
+    before_first_use(types.float64, lambda: _publish("double", types.float64))
+    before_first_use(types.float32, lambda: _publish("float", types.float32))

@@ -49,6 +49,23 @@ def _matrix_at(context, array, first, rows, columns):
 
 
 @intrinsic
+def _block_of(context, array, first, stop, row, end):
+    kind = array.copy(layout="A")
+
+    def codegen(context, b, signature, args):
+        whole = context.make_array(array)(context, b, args[0])
+        strides = cgutils.unpack_tuple(b, whole.strides)
+        size = ir.Constant(ir.IntType(64), array.dtype.bitwidth // 8)
+        at = b.sdiv(b.add(b.mul(args[1], strides[0]), b.mul(args[3], strides[1])), size)
+        shape = [b.sub(args[2], args[1]), b.sub(args[4], args[3]), cgutils.unpack_tuple(b, whole.shape)[2]]
+        result = make_array(kind)(context, b)
+        populate_array(result, b.gep(whole.data, [at]), shape, strides, size, None)
+        return result._getvalue()
+
+    return kind(array, *[types.intp] * 4), codegen
+
+
+@intrinsic
 def _flat(context, array):
     kind = array.copy(ndim=1)
 
@@ -70,13 +87,17 @@ def _plain_matrix_at(array, first, rows, columns):
     return array[first : first + rows * columns].reshape(rows, columns)
 
 
+def _plain_block_of(array, first, stop, row, end):
+    return array[first:stop, row:end]
+
+
 def _plain_flat(array):
     return array.reshape(-1)
 
 
 # rows_of(A, first, stop) is A[first:stop]; flat(A) is A.reshape(-1); matrix_at(a, first, rows, columns) is the matrix
-# whose entries stand in a vector from `first` on.
+# whose entries stand in a vector from `first` on; block_of(Y, first, stop, row, end) is Y[first:stop, row:end].
 if numba.config.DISABLE_JIT:
-    rows_of, matrix_at, flat = _plain_rows_of, _plain_matrix_at, _plain_flat
+    rows_of, matrix_at, flat, block_of = _plain_rows_of, _plain_matrix_at, _plain_flat, _plain_block_of
 else:
-    rows_of, matrix_at, flat = _rows_of, _matrix_at, _flat
+    rows_of, matrix_at, flat, block_of = _rows_of, _matrix_at, _flat, _block_of

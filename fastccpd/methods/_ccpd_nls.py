@@ -14,7 +14,7 @@ from ..estimation.decomposition import misfits
 from ..estimation.rank_path import effective_rank, likely_spectra
 from ..estimation.unseen_spectra import with_likely_spectra
 from ..kernels.block_cholesky import triangle
-from ..kernels.mttkrp import blocks_for
+from ..kernels.mttkrp import scratch_numbers
 from ..kernels.simd import padded
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.problem import Problem
@@ -207,9 +207,9 @@ class CoupledNLS(Compiled, Rules):
         vectors = 22 * n * rank
         points = 2 * (n * rank + (n + 2 * m) * width + 12 * width**2)
         products = (2 * m + 5 * n) * width + 12 * width**2
-        partial_sums = sum(blocks_for(shape, width) * (shape[1] + shape[2]) * width for shape in (hsi_shape, msi_shape))
+        partial_sums = sum(scratch_numbers(shape, width) for shape in (hsi_shape, msi_shape))
         blocks = (n + 24) * triangle(rank) // 2 + 16 * rank**2
-        singles = m * width // 2 if dtype == np.float32 else 0
+        singles = m * width if dtype == np.float32 else 0
         # The slab in which norms are summed is gone before the first vector is made.
         slab = min(max(math.prod(hsi_shape), math.prod(msi_shape)), SLAB)
         needed = 8 * (points + products + partial_sums + singles + max(vectors + blocks, slab))

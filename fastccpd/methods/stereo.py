@@ -26,7 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import block_cholesky, block_solve, mttkrp, residual_norm2
-from ..kernels.mttkrp import blocks_for
+from ..kernels.mttkrp import scratch_numbers
 from ..kernels.simd import padded
 from ..model.checks import as_count, as_number, set_fields
 from ..model.degradation import Degradation
@@ -119,10 +119,7 @@ class Stereo(Method):
         start = CoupledNLS(rank=self.rank).memory_needed((1, 1, msi_shape[2]), msi_shape, dtype)
         bases = sum(m * m for m in sri_shape) + longest**2
         blocks = (2 * longest + 8) * self.rank**2
-        products = sum(
-            (2 * sum(shape) + blocks_for(shape, width) * (shape[1] + shape[2])) * width
-            for shape in (hsi_shape, msi_shape)
-        )
+        products = sum(2 * sum(shape) * width + scratch_numbers(shape, width) for shape in (hsi_shape, msi_shape))
         # A factor's right-hand side is done before its blocks are made.
         return memory_of_phases(start, 8 * (bases + max(blocks, products))) + 8 * 6 * n * self.rank
 

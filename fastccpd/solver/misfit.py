@@ -61,7 +61,9 @@ class Misfit:
         self.norm2, self.epsilon = _norm2(tensor) / scale**2, float(np.finfo(tensor.dtype).eps)
         self.scratch = Scratch(tensor.shape, width, tensor.dtype)
         self.bands = aligned((width, padded(tensor.shape[2], tensor.dtype)), tensor.dtype)
-        self.single = None if tensor.dtype == np.float64 else aligned((sum(tensor.shape), width), tensor.dtype)
+        self.single = self.single_M = None
+        if tensor.dtype != np.float64:
+            self.single, self.single_M = (aligned((sum(tensor.shape), width), tensor.dtype) for _ in range(2))
 
     def at(self, point: Any, n: int) -> float:
         """‖Y/s − [[U]]‖² for this, the n-th term, leaving its MTTKRPs in `point`."""
@@ -70,15 +72,17 @@ class Misfit:
         if self.basis is not None:
             U, M = self.basis.seen(U, I + J), self.basis.M
         if self.single is None:
-            seen = U
+            seen, sums = U, M
         else:
             self.single[...] = U
-            seen = readonly(self.single)
+            seen, sums = readonly(self.single), self.single_M
         A, B, C = seen[:I], seen[I : I + J], seen[I + J :]
         norm2 = self.norm2
         if self.gaps is not None:
             norm2 += self.gaps.fill(A, B, C * self.scale) / self.scale**2
-        mttkrp_into(self.tensor, A, B, C, M, self.scratch, least=LEAST)
+        mttkrp_into(self.tensor, (A, B, C), (sums[:I], sums[I : I + J], sums[I + J :]), self.scratch, least=LEAST)
+        if sums is not M:
+            M[...] = sums
         if self.basis is not None:
             self.basis.lift(I + J, whole)
         overlap, model2 = dot(M[:I], U[:I]) / self.scale, float(point.sizes[n])
