@@ -122,13 +122,11 @@ class CoupledNLS(Compiled, Rules):
         problem, scale = prepared.problem, own_scale(prepared.problem)
         priors = (*self._regularisers(problem), *as_regularisers(regularisers))
 
-        def objective_of(rank):
-            how = self.parametrisation, self.curvature, priors, self.weights, scale, prepared.basis
-            return CoupledCPD.of_problem(problem, rank, *how)
-
+        rank = 1 if isinstance(self.rank, str) else self.rank
+        how = self.parametrisation, self.curvature, priors, self.weights, scale, prepared.basis
+        objective = CoupledCPD.of_problem(problem, rank, *how)
         if isinstance(self.rank, str):  # "auto"
-            return self._along_ranks(prepared, objective_of, rng, callback, time_limit, init)
-        objective = objective_of(self.rank)
+            return self._along_ranks(prepared, objective.at_rank, rng, callback, time_limit, init)
         if init is None:
             x0 = random_start(problem, self.rank, self.parametrisation, rng)
         else:
