@@ -84,7 +84,7 @@ class Fitting:
     rank : int or "auto"
         "auto" adds terms until the maps' own error is larger than what the factors leave of them.
     ridge : float or "auto"
-        μ, for data divided by the scene's scale; "auto" chooses between a small one and none, by risk.
+        μ, for data divided by the scene's scale; "auto" is a small one, at a rank that is found none at the end.
     max_iter, ftol
         As of `solver.Rules`, for each fit.
     closeness : float

@@ -9,18 +9,18 @@ noise for J'W b (its MTTKRPs), and conjugate gradients with the H that the solve
 products of Gramians. An error of the model moves the fit as noise does, and is of the size of the residual where that
 exceeds the noise. Gauss and Newton leave out the curvature of the residual: the fit of a term to noise is looser than
 they say, where terms are superfluous 1.3 to 2 times (two scenes, 5 to 30 dB, 3 to 60 terms), and a term too many does
-more harm than one too few. In a risk to choose ranks by their variance counts two and a half times: with two the path
-chose up to 2 dB worse. Where the error itself is asked for it counts one and a half times, which is what was measured.
+more harm than one too few. In a risk to choose ranks by their variance counts twice (docs/auto.md compares with two and
+a half times). Where the error itself is asked for it counts one and a half times, which is what was measured.
 
 **Bias.** With P J the change of an image by the fit, ‖Y − fit‖² = ‖b‖² − 2 ⟨b, P J b⟩ + ‖P J b‖² + bias² in the mean,
 for each image. What the MSI shows of it is detail that is missing, what the HSI shows is spectra that are.
 
-    risk = 2.5 variance / ‖scene‖² + bias_H² / ‖HSI‖² + bias_M² / ‖MSI‖²,
+    risk = 2 variance / ‖scene‖² + bias_H² / ‖HSI‖² + bias_M² / ‖MSI‖²,
 
 the norms those of the model. Degrees of freedom by counting parameters need no probe: docs/auto.md compares.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,7 @@ from ..solver.pcg import steihaug
 from ..solver.terms import Term
 
 # Of the variance to first order: in a risk, and as it was measured.
-CAUTIOUS, _MEASURED = 2.5, 1.5
+CAUTIOUS, _MEASURED = 2.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ def image_risk(objective: CoupledCPD, x: Vector, sigmas: Sequence[Array], seed: 
     views = [_View(term, u, sigma / objective.scale) for term, sigma in zip(objective.terms, sigmas, strict=True)]
     rng = np.random.default_rng(seed)
     push = sum(view.pushed(rng) for view in views)
-    step = steihaug(
-        -slopes * push, objective.hessp, objective.precondition, radius=np.inf, max_iter=_STEPS, rtol=_PRECISION
-    )
+    products = objective.hessp, objective.precondition
+    limits = {"radius": np.inf, "max_iter": _STEPS, "rtol": _PRECISION, "walk": objective.walk()}
+    step = steihaug(-slopes * push, *products, **limits)
     t = [(slopes * step.p)[rows] for rows in modes]
     own, spread = zip(*(view.followed(t) for view in views), strict=True)
     misfits = objective.misfits()
@@ -115,6 +115,29 @@ def image_risk(objective: CoupledCPD, x: Vector, sigmas: Sequence[Array], seed: 
     scene = max(_inner(u, u), np.finfo(float).tiny)
     degrees = sum(part / view.variance for part, view in zip(own, views, strict=True))
     return ImageRisk(excess * _tangent_norm2(u, t) / scene, tuple(bias), float(degrees))
+
+
+def foreseen_risk(known: Mapping[int, ImageRisk], rank: int) -> float:
+    """The risk that a further rank is likely to have: its variance grows as the rank, its bias goes on falling.
+
+    Parameters
+    ----------
+    known : mapping
+        The risks of ranks below it.
+    rank : int
+
+    Returns
+    -------
+    float
+        By the two largest that are known; zero, where there are fewer.
+    """
+    if len(known) < 2:
+        return 0.0
+    before, last = sorted(known)[-2:]
+    risk, (was, now) = known[last], (sum(known[n].bias) for n in (before, last))
+    falls = min(now / was, 1.0) if was > 0.0 else 1.0
+    steps = np.log(rank / last) / np.log(last / before)
+    return CAUTIOUS * risk.variance * rank / last + now * falls**steps
 
 
 class _View:

@@ -1,7 +1,8 @@
 """How many terms a coupled CPD should have: a path of ranks, each begun where the one before ended.
 
 Along the path terms are added, and terms that have become nothing are pruned; each fit is loose, and its error as an
-image is estimated (`image_risk.py`). The path ends where that has risen, and the rank of least risk wins.
+image is estimated (`image_risk.py`). The path ends where that has risen, or is foreseen to, and the rank of least risk
+wins. Where the risk falls steeply every other rank is passed over, and tried in the end if it may be the best.
 
 **New terms.** Their rows and columns are random, as large as what is left of the MSI, but their spectra are those of
 pixels of the HSI, or mixtures of those that the terms before have found. It matters: what a term of fine detail has in
@@ -69,8 +70,12 @@ RANKS = (3, 5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 150)
 # So many data are needed for a parameter.
 _DATA_PER_PARAMETER = 3
 
-# A path ends at a rank whose risk is so many times the least, or at the second in a row that is no better.
-_RISEN = 1.15
+# A path ends at, or before, a rank whose risk is, or is foreseen to be, so many times the least, and at the second in a
+# row that is no better.
+_RISEN = 1.08
+
+# Where a step to the next rank leaves less than this part of the risk, the step after it is twice as wide.
+_STEEP = 0.8
 
 # On the path a fit ends when five iterations in a row gain less than this of the cost each.
 _LOOSE = 3e-3
@@ -125,6 +130,7 @@ def fit_rank_path(
     needed: Callable[[int], float] | None = None,
     chain: Chain | None = None,
     spectra: Array | None = None,
+    foreseen: Callable[[int], float] | None = None,
 ) -> tuple[RankPath, Vector]:
     """The path, and the x of its best rank.
 
@@ -151,6 +157,8 @@ def fit_rank_path(
         Watches the fits; where its callback or its clock calls a halt, the best so far is what was found.
     spectra : (n, bands) array, optional
         What the spectra of new terms are drawn from, as of `likely_spectra`; None: mixtures of those that are known.
+    foreseen : callable(rank) -> float, optional
+        The risk that a rank is likely to have, by those before it: one that is likely to be much worse is not tried.
 
     Returns
     -------
@@ -166,7 +174,8 @@ def fit_rank_path(
     if options.max_iter == 0:
         ranks = ranks[:1]
     tried, risks, x, best, left = [], [], start, None, 1.0
-    for rank in ranks:
+    rank = ranks[0]
+    while rank is not None:
         objective = objective_of(rank)
         kinds = [phi.name for phi in objective.parametrisation]
         if x is None:
@@ -176,26 +185,43 @@ def fit_rank_path(
         state = chain.fit(objective, x, loose, objective.scale, None if needed is None else needed(rank))
         x, goes_on = state.x, state.status is not None and state.status.goes_on_to_next_start
         if state.status is Status.NOT_FINITE:
-            best = x if best is None else best
+            best = (x, left) if best is None else best
             break
         risk = risk_of(objective, x) if goes_on else np.inf
         left = np.sqrt(objective.misfits()[-1] / problem.msi.size)
         tried.append(rank)
         risks.append(float(risk) if np.isfinite(risk) else np.inf)
         if best is None or risks[-1] < min(risks[:-1]):
-            best = x
-        if not goes_on or risks[-1] <= enough or _has_risen(risks):
+            best = x, left
+        if not goes_on or risks[-1] <= enough:
             break
-    best, status = cast(Vector, best), cast(Status, state.status)  # there is at least one rank, and its fit has ended
+        rank = _next_rank(ranks, tried, risks, foreseen or (lambda rank: 0.0))
+        if rank is not None and rank < tried[-1]:
+            x, left = best
+    # There is at least one rank, and its fit has ended.
+    best, status = cast(Vector, best[0]), cast(Status, state.status)
     at_end = bool(tried) and tried[-1] == ranks[-1] == best.shape[1]
     found = RankPath(best.shape[1], tuple(tried), tuple(risks), at_end, status, chain.trace, chain.seconds)
     return found, best
 
 
-def _has_risen(risks):
-    """Whether a path need not go on."""
-    least = min(risks)
-    return risks[-1] > _RISEN * least or (len(risks) > 2 and min(risks[-2:]) > least)
+def _next_rank(ranks, tried, risks, foreseen):
+    """The rank to try after those that were; None where the path ends.
+
+    Where the risk falls steeply one rank is passed over. It is tried in the end if the one after it is no better.
+    """
+    places, least = [ranks.index(rank) for rank in tried], min(risks)
+    here, passed = places[-1], places[-1] - places[-2] - 1 if len(places) > 1 else 0
+    if passed < 0:
+        return None  # it was tried in the end
+    if risks[-1] > least and passed:
+        return ranks[here - 1]
+    if risks[-1] > _RISEN * least or (len(risks) > 2 and min(risks[-2:]) > least):
+        return None
+    steep = len(risks) > 1 and risks[-1] < _STEEP ** (1 + passed) * risks[-2]
+    ahead = ranks[here + 2 : here + 3] if steep else ()
+    candidates = (*ahead, *ranks[here + 1 : here + 2])
+    return next((rank for rank in candidates if not foreseen(rank) > _RISEN * least), None)
 
 
 def _term_sizes(u: Sequence[Array]) -> Array:

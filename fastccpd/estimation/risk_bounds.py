@@ -28,7 +28,6 @@ import numpy as np
 
 from ..model.problem import Problem
 from ..threads import thread_map
-from .image_risk import CAUTIOUS
 from .map_data import Blur
 from .map_fit import MapFit
 from .noise import Noise
@@ -37,6 +36,9 @@ from .subspace import Subspace
 
 # Maps whose misfit is so many times that of noise are the wrong model.
 UNEXPLAINED = 10.0
+
+# Degrees of freedom count so many times: terms follow noise more closely than to first order (`image_risk.py`).
+_CAUTIOUS = 2.5
 
 
 def may_be_chosen(problem: Problem, fit: MapFit, bound: float, disagreement: float = 0.0) -> bool:
@@ -101,7 +103,7 @@ def risk_bounds(
     bounds = freedom = {rank: float(degrees_of_freedom(problem, rank)) for rank in ranks}
     if isinstance(rank, str) and fit is not None:
         clean = least(_seen_in_bases(fit.maps, problem.degradation))
-        bounds = {rank: CAUTIOUS * freedom[rank] + max(clean[rank] - fit.risk, 0.0) for rank in ranks}
+        bounds = {rank: _CAUTIOUS * freedom[rank] + max(clean[rank] - fit.risk, 0.0) for rank in ranks}
         if min(bounds.values()) >= fit.risk:
             return bounds
     if min(shares) < 1.0:

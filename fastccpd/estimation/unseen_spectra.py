@@ -12,10 +12,16 @@ has. Of a spectrum with that covariance the MSI's bands explain
     E[c | PM c] = G PM c,    G = S PM' (PM S PM')⁻¹,
 
 and leave the part ε = tr(T S T') / tr S of its energy, T = I − G PM. What is not detail is explained less well: the
-HSI's pixels have an ε too, and the larger one is taken. So of a picture with the spectrum c of K bands, the HSI's
-residual being s² a value, the most probable spectrum is between what was fitted and G PM c,
+HSI's pixels have an ε too, and the larger one is taken. Fitted are not PM c, but y = PM c + e, in an orthonormal
+picture with the noise Σ of the MSI's M bands, which G would enlarge where PM S PM' is small. So c has the covariance
+a S, as large as y shows, y'Σ⁻¹y = a tr(Σ⁻¹ PM S PM') + M, and
 
-    (1 − w) c + w G PM c,    w = p / (p + γ/s²),  p = K / (ε |c|²).
+    E[c | y] = a S PM' (a PM S PM' + Σ)⁻¹ y.
+
+Of a picture with the spectrum c of K bands, the HSI's residual being s² a value, the most probable spectrum is between
+what was fitted and that,
+
+    (1 − w) c + w E[c | y],    w = p / (p + γ/s²),  p = K / (ε |c|²).
 
 No weight is left to choose.
 """
@@ -29,8 +35,8 @@ from .noise import Noise
 # What may be missing of a covariance for its inverse, and of the Gramian of terms that are alike.
 _ROUNDING, _ALIKE = 1e-6, 1e-10
 
-# The least part of the energy that bands do not explain of each other.
-_LEAST_UNEXPLAINED = 1e-4
+# The least part of the energy that bands do not explain of each other; the least that is shown, in parts of noise.
+_LEAST_UNEXPLAINED, _LEAST_SHOWN = 1e-4, 1e-3
 
 # So many standard errors above noise a direction of the differences has detail.
 _RARE = 6.0
@@ -66,10 +72,20 @@ def with_likely_spectra(problem: Problem, noise: Noise, factors: Factors, left: 
     fine += _ALIKE * np.trace(fine) / len(fine) * np.eye(len(fine))
     visible, V = _pictures(problem, A, B, fine)
     back = V.T @ fine  # V⁻¹
-    energy = unexplained * np.square(C @ back.T).mean(axis=0)
-    weights = 1.0 / (1.0 + energy * visible / left)
-    mended = C - ((C - G @ (PM @ C)) @ back.T * weights) @ V.T
+    spectra = C @ back.T
+    weights = 1.0 / (1.0 + unexplained * np.square(spectra).mean(axis=0) * visible / left)
+    mended = C - ((spectra - _likely(S, PM, noise.msi_floored, PM @ spectra)) * weights) @ V.T
     return Factors(A, B, np.maximum(mended, 0.0) if C.min() >= 0.0 else mended)
+
+
+def _likely(S: Array, PM: Array, sigma: Array, shown: Array) -> Array:
+    """(K, n) expected spectra whose covariances are multiples of S, by (M, n) what bands with noise sigma show."""
+    values, vectors = np.linalg.eigh(PM @ S @ PM.T / np.outer(sigma, sigma))
+    values = np.maximum(values, _ROUNDING * values.mean())[:, None]
+    shown = vectors.T @ (shown / sigma[:, None])
+    energy = np.square(shown).sum(axis=0)
+    sizes = np.maximum(energy - len(sigma), _LEAST_SHOWN * len(sigma)) / values.sum()
+    return (S @ PM.T / sigma) @ vectors @ (shown * sizes / (sizes * values + 1.0))
 
 
 def _covariance(noise: Noise) -> Array:

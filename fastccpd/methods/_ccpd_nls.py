@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..estimation import Noise, fit_rank_path, image_risk, noise_of, ranks_for, signal_basis
 from ..estimation.chain import Chain
 from ..estimation.decomposition import misfits
+from ..estimation.image_risk import ImageRisk, foreseen_risk
 from ..estimation.rank_path import effective_rank, likely_spectra
 from ..estimation.unseen_spectra import with_likely_spectra
 from ..kernels.block_cholesky import triangle
@@ -122,13 +124,13 @@ class CoupledNLS(Compiled, Rules):
         problem, scale = prepared.problem, own_scale(prepared.problem)
         priors = (*self._regularisers(problem), *as_regularisers(regularisers))
 
-        def objective_of(rank):
-            how = self.parametrisation, self.curvature, priors, self.weights, scale, prepared.basis
-            return CoupledCPD.of_problem(problem, rank, *how)
-
+        rank = 1 if isinstance(self.rank, str) else self.rank
+        how = self.parametrisation, self.curvature, priors, self.weights, scale, prepared.basis
+        objective = CoupledCPD.of_problem(problem, rank, *how)
         if isinstance(self.rank, str):  # "auto"
-            return self._along_ranks(prepared, objective_of, rng, callback, time_limit, init)
-        objective = objective_of(self.rank)
+            # In a basis of few spectra noise is hardly seen, and the risk would take terms that only fit it.
+            whole = objective if prepared.basis is None else CoupledCPD.of_problem(problem, rank, *how[:-1])
+            return self._along_ranks(prepared, objective.at_rank, whole.at_rank, rng, callback, time_limit, init)
         if init is None:
             x0 = random_start(problem, self.rank, self.parametrisation, rng)
         else:
@@ -144,7 +146,7 @@ class CoupledNLS(Compiled, Rules):
             factors=objective.factors(state.x),
         )
 
-    def _along_ranks(self, prepared, objective_of, rng, callback, time_limit, init):
+    def _along_ranks(self, prepared, objective_of, whole_of, rng, callback, time_limit, init):
         """The solution at the rank of least risk, brought to its end from where the path left it."""
         problem, noise, options = prepared.problem, prepared.noise, self._solver_options(None)
         start = None
@@ -156,12 +158,17 @@ class CoupledNLS(Compiled, Rules):
         watching = Chain("decomposition", callback, time_limit)
         sigmas = noise.hsi_floored, noise.msi_floored
 
+        risks: dict[int, ImageRisk] = {}
+
         def risk_of(objective, x):
-            return image_risk(objective, x, sigmas).total
+            judged = objective if prepared.basis is None else whole_of(objective.rank)
+            risks[objective.rank] = image_risk(judged, x, sigmas)
+            return risks[objective.rank].total
 
         chain = Chain("rank", callback, time_limit)
         how = {"rng": rng, "options": options, "start": start, "chain": chain}
-        path, x = fit_rank_path(problem, objective_of, risk_of, spectra=likely_spectra(problem, noise), **how)
+        how |= {"spectra": likely_spectra(problem, noise), "foreseen": partial(foreseen_risk, risks)}
+        path, x = fit_rank_path(problem, objective_of, risk_of, **how)
         ended = not path.status.goes_on_to_next_start  # somebody, or the clock, has called a halt
         if ended or path.at_end:
             # At the end of the path no noise limits the fit yet: to fit the model's own error more closely would only
@@ -217,6 +224,9 @@ class CoupledNLS(Compiled, Rules):
             needed += self._memory_of_noise(hsi_shape, msi_shape)
         if self.rank == "auto":
             needed += 8 * (6 * n * rank + 4 * rank**2 + 3 * slab)  # the best x so far, and the probe
+        if self.rank == "auto" and self.compress is not None:
+            # What judges a rank, beside what fits it.
+            needed += 8 * (points + products + partial_sums + singles + blocks)
         if self.compress is not None:
             bands = hsi_shape[2] if isinstance(self.compress, str) else min(self.compress, hsi_shape[2])
             needed += np.dtype(dtype).itemsize * hsi_shape[0] * hsi_shape[1] * bands + 8 * (

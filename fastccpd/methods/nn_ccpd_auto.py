@@ -14,8 +14,7 @@ from numpy.random import Generator
 from numpy.typing import DTypeLike
 
 from ..estimation import Shared
-from ..estimation.decomposition import Fitting, closeness, decompose_scene, misfits
-from ..estimation.rank_path import RANKS
+from ..estimation.decomposition import RANKS_OF_MAPS, Fitting, closeness, decompose_scene, misfits
 from ..model.checks import as_number, set_fields
 from ..model.types import Callback
 from ._ccpd_nls import CoupledNLS, count_or_auto
@@ -35,10 +34,10 @@ class NNCCPDAuto(Staged):
     ----------
     rank : int or "auto"
         The most rank-one terms; superfluous ones are pruned. "auto" adds terms until what they leave is small beside
-        the estimated error of the maps, 150 at most.
+        the estimated error of the maps, 212 at most.
     ridge : float or "auto"
-        Weight of the L1 prior on the factors, for data divided by the scene's scale. "auto": a small one on the way,
-        and at the end that or none, whichever has the lower risk.
+        Weight of the L1 prior on the factors, for data divided by the scene's scale. "auto": a small one; where the
+        rank is found a smaller one on the way, and none at the end.
     ftol : float
         The decomposition ends when five iterations in a row gain less than ftol of the cost each.
 
@@ -115,6 +114,6 @@ class NNCCPDAuto(Staged):
         self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: Shared | None = None
     ) -> int:
         of_maps = super().memory_needed(hsi_shape, msi_shape, dtype, shared)
-        rank = RANKS[-1] if isinstance(self.rank, str) else self.rank
+        rank = RANKS_OF_MAPS[-1] if isinstance(self.rank, str) else self.rank
         # Less than a fifth of what the maps are fitted with is kept while factors are.
         return max(of_maps, of_maps // 5 + CoupledNLS(rank=rank).memory_needed(hsi_shape, msi_shape, dtype))

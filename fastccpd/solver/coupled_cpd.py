@@ -19,6 +19,7 @@ that keeps it positive semidefinite and pulls parameters towards zero, where pla
 data are reflectances or sensor counts; no scaled copy of the data is made.
 """
 
+import copy
 import weakref
 from collections.abc import Sequence
 
@@ -107,14 +108,12 @@ class CoupledCPD:
     ):
         self.terms = tuple(terms)
         I, J, K = scene_shape_of(self.terms)
-        self.rank = as_count(rank, "rank")
         self.parametrisation = per_mode(parametrisation)
         self.curvature = as_choice(curvature, "curvature", CURVATURES)
         self.scale = as_number(scale, "scale", above=True)
         self.regularisers = as_regularisers(regularisers)
 
         self.modes = slice(0, I), slice(I, I + J), slice(I + J, I + J + K)
-        self.shape = (I + J + K, self.rank)
         nonnegative = [phi.nonnegative for phi in self.parametrisation]
         self._squared = readonly(np.repeat(nonnegative, [I, J, K]))
         self._bend = 1.0 if self.curvature == "positive" else 0.0
@@ -125,7 +124,31 @@ class CoupledCPD:
         self._weights = readonly(np.array([term.weight for term in self.terms]))
         self._coverage = [_coverage(term) for term in self.terms]
         self._coverage_in = readonly(np.column_stack(self._coverage))
+        self._misfits = [Misfit(term, self.scale) for term in self.terms]
+        self._make_room(rank)
 
+    def at_rank(self, rank: int) -> "CoupledCPD":
+        """The same objective at another rank.
+
+        What does not depend on the rank is shared: use one of them at a time.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        CoupledCPD
+        """
+        other = copy.copy(self)
+        other._make_room(rank)
+        return other
+
+    def _make_room(self, rank):
+        """All that depends on the rank."""
+        self.rank = as_count(rank, "rank")
+        I, J, K = (rows.stop - rows.start for rows in self.modes)
+        self.shape = (I + J + K, self.rank)
         width = max(padded(self.rank, term.tensor.dtype) for term in self.terms)
         count, in_stack = len(self.terms), np.cumsum([0, *(n for term in self.terms for n in term.shape)])
         entries = np.diff(self._ahead.bounds[:, 0]) + np.diff(self._back.bounds[:, 0])
@@ -133,8 +156,8 @@ class CoupledCPD:
         self._rows = readonly(np.column_stack([[*count * [0, I, I + J], I + J + K], in_stack, [*turns, 0]]))
         seen = int(in_stack[-1])
         self._misfits = [
-            Misfit(term, self.scale, slice(int(in_stack[3 * n]), int(in_stack[3 * n + 3])), width)
-            for n, term in enumerate(self.terms)
+            misfit.placed(slice(int(in_stack[3 * n]), int(in_stack[3 * n + 3])), width)
+            for n, misfit in enumerate(self._misfits)
         ]
         self._here, self._trial = (_Point(self.shape, count, seen, width) for _ in range(2))
         self._seen_tangent, self._lifted = (aligned((seen, width), np.float64) for _ in range(2))

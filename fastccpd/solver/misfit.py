@@ -18,6 +18,7 @@ p/K of the work and memory traffic, while Gramians, and with them J'J, are those
 approximation, and U_2 may stay non-negative. With p = K nothing is left out.
 """
 
+import copy
 import math
 from typing import Any
 
@@ -46,24 +47,33 @@ _COST_DIGITS = 1e-11
 
 
 class Misfit:
-    """One term and its place in the stack of what the terms see."""
+    """One term, and, once it is `placed`, its rows in the stack of what the terms see."""
 
-    def __init__(self, term: Term, scale: float, rows: slice, width: int):
+    rows: slice
+
+    def __init__(self, term: Term, scale: float):
         self.gaps = None if term.valid is None else Gaps(term.tensor, term.valid)
         tensor: Array = term.tensor if self.gaps is None else self.gaps.filled
-        self.tensor = readonly(tensor)
-        self.weight, self.scale, self.rows = term.weight, scale, rows
+        self.weight, self.scale = term.weight, scale
         self.basis, self.left_out = None, 0.0
         if term.basis is not None:
             tensor, left_out = (term.tensor, 0.0) if term.in_basis else _in_basis(term.tensor, term.basis)
-            self.tensor, self.left_out = readonly(tensor), left_out / scale**2
-            self.basis = _Basis(term.basis, sum(tensor.shape), width)
+            self.left_out = left_out / scale**2
+            self.basis = _Basis(term.basis)
+        self.tensor = readonly(tensor)
         self.norm2, self.epsilon = _norm2(tensor) / scale**2, float(np.finfo(tensor.dtype).eps)
-        self.scratch = Scratch(tensor.shape, width, tensor.dtype)
-        self.bands = aligned((width, padded(tensor.shape[2], tensor.dtype)), tensor.dtype)
-        self.single = self.single_M = None
-        if tensor.dtype != np.float64:
-            self.single, self.single_M = (aligned((sum(tensor.shape), width), tensor.dtype) for _ in range(2))
+
+    def placed(self, rows: slice, width: int) -> "Misfit":
+        """The same with room of its own for factors of this width, which stand in these rows of the stack."""
+        other, shape, dtype = copy.copy(self), self.tensor.shape, self.tensor.dtype
+        other.rows, other.scratch = rows, Scratch(shape, width, dtype)
+        other.bands = aligned((width, padded(shape[2], dtype)), dtype)
+        other.single = other.single_M = None
+        if dtype != np.float64:
+            other.single, other.single_M = (aligned((sum(shape), width), dtype) for _ in range(2))
+        if self.basis is not None:
+            other.basis = self.basis.with_room(sum(shape), width)
+        return other
 
     def at(self, point: Any, n: int) -> float:
         """‖Y/s − [[U]]‖² for this, the n-th term, leaving its MTTKRPs in `point`."""
@@ -101,11 +111,16 @@ class Misfit:
 class _Basis:
     """E, for one term: its factors in the basis, and its MTTKRPs back from it."""
 
-    def __init__(self, basis: Array, rows: int, width: int):
+    def __init__(self, basis: Array):
         self._ahead, self._back = blocks_of(basis.T), blocks_of(basis)
-        self._U, self.M = (aligned((rows, width), np.float64) for _ in range(2))
-        self._outside = aligned((len(basis), width), np.float64)
-        self._U_in, self._M_in = readonly(self._U), readonly(self.M)
+
+    def with_room(self, rows: int, width: int) -> "_Basis":
+        """The same for factors of so many rows and this width."""
+        other = copy.copy(self)
+        other._U, other.M = (aligned((rows, width), np.float64) for _ in range(2))
+        other._outside = aligned((self._back.shape[0], width), np.float64)
+        other._U_in, other._M_in = readonly(other._U), readonly(other.M)
+        return other
 
     def seen(self, U: Array, first: int) -> Array:
         """U_0, U_1 and E'U_2, stacked; U_2 begins at the row `first`."""

@@ -1,5 +1,7 @@
 """The path of ranks and the risk that chooses among them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scenery import rsnr, small_case
@@ -8,6 +10,7 @@ from fastccpd import Problem, fuse
 from fastccpd.estimation import fit_rank_path, image_risk, noise_of, rank_path, ranks_for, signal_basis
 from fastccpd.estimation.chain import Chain, hopeless
 from fastccpd.estimation.decomposition import misfits
+from fastccpd.estimation.image_risk import CAUTIOUS, ImageRisk, foreseen_risk
 from fastccpd.estimation.rank_path import RANKS, effective_rank, likely_spectra
 from fastccpd.estimation.unseen_spectra import with_likely_spectra
 from fastccpd.imaging import add_noise, degrade, landsat, preset
@@ -36,7 +39,9 @@ def test_the_rank_of_a_scene_is_found_in_its_noise():
         path, x = fit_rank_path(problem, objective_of, risk_of, rng=np.random.default_rng(0))
         assert path.rank in found
         assert path.rank == x.shape[1]
-        assert path.ranks == RANKS[: len(path.ranks)]
+        assert path.ranks[:2] == RANKS[:2]
+        assert set(path.ranks) <= set(RANKS)
+        assert len(set(path.ranks)) == len(path.ranks)
         assert path.risk == path.risks[path.ranks.index(path.rank)] == min(path.risks)
         assert not path.at_end
         assert path.status.converged
@@ -130,6 +135,53 @@ def test_a_path_goes_on_from_a_given_start_and_ends_when_it_is_told():
     assert (late.status, late.ranks) == (Status.TIME_LIMIT, (3,))
 
 
+@pytest.mark.parametrize(
+    ("risks", "tried"),
+    [
+        ({}, (3, 5, 7, 10, 14, 20)),  # falls slowly: every rank
+        ({3: 9.0, 5: 5.0, 10: 3.0, 20: 2.9}, (3, 5, 10, 20)),  # steeply: every other one
+        ({3: 9.0, 5: 5.0, 10: 6.0, 7: 4.0}, (3, 5, 10, 7)),  # and back to what was passed over
+        ({3: 9.0, 5: 5.0, 10: 5.5, 7: 7.0}, (3, 5, 10, 7)),
+        ({3: 9.0, 5: 8.0, 7: 8.1, 10: 8.05}, (3, 5, 7, 10)),  # two in a row that are no better
+        ({3: 9.0, 5: 12.0}, (3, 5)),
+    ],
+)
+def test_a_path_passes_over_ranks_where_the_risk_falls_steeply(risks, tried):
+    _, problem, objective_of, _ = pieces(rank=3)
+
+    def risk_of(objective, x):
+        return risks.get(objective.rank, 10.0 - 0.1 * objective.rank)
+
+    how = {"rng": np.random.default_rng(0), "options": Options(max_iter=2), "ranks": RANKS[:6]}
+    path, x = fit_rank_path(problem, objective_of, risk_of, **how)
+    assert path.ranks == tried
+    assert path.rank == x.shape[1] == tried[np.argmin([risk_of(objective_of(rank), None) for rank in tried])]
+    assert path.at_end == (path.rank == 20)
+
+
+def test_a_rank_whose_risk_is_foreseen_to_be_too_high_is_not_tried():
+    _, problem, objective_of, _ = pieces(rank=3)
+    risks = {3: 9.0, 5: 5.0, 7: 4.8, 10: 4.7, 14: 4.6}
+
+    def tried(**foreseen):
+        how = {"rng": np.random.default_rng(0), "options": Options(max_iter=2), "ranks": RANKS[:5]}
+        return fit_rank_path(problem, objective_of, lambda o, x: risks[o.rank], **how, **foreseen)[0].ranks
+
+    assert tried() == (3, 5, 10, 14)
+    assert tried(foreseen=lambda rank: 4.0 if rank < 14 else 6.0) == (3, 5, 10)
+    assert tried(foreseen=lambda rank: 6.0 if rank == 10 else 4.0) == (3, 5, 7), "one is not passed over to a bad one"
+
+
+def test_a_risk_is_foreseen_by_a_variance_that_grows_and_a_bias_that_falls():
+    known = {10: ImageRisk(0.1, (0.3, 0.1), 1.0)}
+    assert foreseen_risk(known, 20) == 0.0
+    known[20] = ImageRisk(0.3, (0.1, 0.1), 1.0)
+    assert foreseen_risk(known, 40) == pytest.approx(CAUTIOUS * 0.6 + 0.1)
+    assert foreseen_risk(known, 80) == pytest.approx(CAUTIOUS * 1.2 + 0.05)
+    known[40] = ImageRisk(0.5, (0.1, 0.2), 1.0)  # the bias has risen: it is taken as it is
+    assert foreseen_risk(known, 80) == pytest.approx(CAUTIOUS * 1.0 + 0.3)
+
+
 def test_without_noise_the_path_goes_to_its_end():
     rng = np.random.default_rng(0)
     scene = rng.random((32, 28, 30))  # of no low rank at all
@@ -220,6 +272,9 @@ def test_spectra_that_the_hsi_does_not_see_are_those_that_the_msi_makes_likely()
     assert mended.B is fitted.B
     assert mended.C.min() >= 0.0
     assert rsnr(mended.render(), scene) > rsnr(fitted.render(), scene) + 0.1
+    # What the MSI's bands show is weighed against their noise: where that is all there is, nothing is likely.
+    drowned = with_likely_spectra(problem, replace(noise, msi_floored=1e6 * noise.msi_floored), fitted, 1e6 * left)
+    assert np.linalg.norm(drowned.C) < 0.1 * np.linalg.norm(fitted.C)
     # What the HSI tells, with no error, is believed.
     certain = with_likely_spectra(problem, noise, fitted, 1e-12 * left)
     np.testing.assert_allclose(certain.C, fitted.C, atol=1e-2 * fitted.C.max())

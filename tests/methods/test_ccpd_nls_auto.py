@@ -8,6 +8,10 @@ from scenery import rsnr, small_case
 
 from fastccpd import Status, fuse, load, memory_needed, methods
 from fastccpd.cli import main
+from fastccpd.estimation import decompose_maps, image_risk
+from fastccpd.estimation.decomposition import Fitting
+from fastccpd.methods import _ccpd_nls
+from fastccpd.model.problem import Maps
 from fastccpd.testing import inputs, objects, repeatability, stopping
 
 AUTO = {"rank": "auto", "compress": "auto"}
@@ -113,6 +117,36 @@ def test_the_command_line_knows_auto(capsys):
     assert told["rank"]["default"] == 30
     assert '"auto"' in told["rank"]["text"]
     assert told["compress"]["default"] is None
+
+
+def test_a_basis_does_not_hide_the_noise_that_terms_would_fit(monkeypatch):
+    """The rank is judged by the whole HSI, whatever basis it is fitted in."""
+    _, *images = small_case((32, 28, 30), rank=3, noise=0.05)
+    judged = []
+
+    def spied(objective, x, sigmas):
+        judged.append([term.basis is None for term in objective.terms])
+        return image_risk(objective, x, sigmas)
+
+    monkeypatch.setattr(_ccpd_nls, "image_risk", spied)
+    result = fuse(*images, method="nn-ccpd-nls", **AUTO)
+    assert len(judged) == len(result.stages["rank"].ranks) > 1
+    assert all(all(whole) for whole in judged)
+    assert result.factors.rank <= 5
+
+
+def test_the_factors_of_maps_are_fitted_without_a_ridge_in_the_end():
+    """A ridge keeps them away from maps without noise, however many terms there are."""
+    scene, _, _, degradation = small_case((32, 28, 30), rank=12, noise=0.0)
+    Q, _ = np.linalg.qr(scene.reshape(-1, 30).T @ scene.reshape(-1, 30))
+    maps = Maps(np.ascontiguousarray(scene @ Q[:, :12]), Q[:, :12])
+
+    def distance(ridge):
+        fitting = Fitting(rank="auto", ridge=ridge, closeness=1e-9)
+        found = decompose_maps(maps, degradation, fitting, rng=np.random.default_rng(0))
+        return np.sum(np.square(found.factors.render() - maps.render()))
+
+    assert distance("auto") < 0.3 * distance(1e-3)
 
 
 def test_factors_alone_come_up_to_the_maps():

@@ -322,6 +322,33 @@ def test_factors_are_in_the_callers_units():
     assert (B >= 0).all()
 
 
+@pytest.mark.parametrize("dtype", [float, np.float32])
+@pytest.mark.parametrize("how", ["whole", "gaps", "basis"])
+def test_another_rank_of_an_objective_is_a_new_objective_to_the_byte(how, dtype):
+    rng = np.random.default_rng(3)
+    first, _, _ = make(rank=2, dtype=dtype, scale=3.0)
+    terms = list(first.terms)
+    if how == "gaps":
+        terms[0] = replace(terms[0], valid=rng.random(terms[0].tensor.shape) < 0.9)
+    elif how == "basis":
+        terms[0] = replace(terms[0], basis=np.linalg.qr(rng.standard_normal((SHAPE[2], 3)))[0])
+    first = CoupledCPD(terms, 2, scale=3.0)
+    x = rng.uniform(0.2, 1.2, (sum(SHAPE), 5))
+    first.cost_and_gradient(x[:, :2])
+
+    def all_of(objective):
+        cost, gradient = objective.cost_and_gradient(x)
+        return np.vstack([gradient, objective.hessp(x), objective.precondition(x), np.full_like(x, cost)]).tobytes()
+
+    before = first.cost(0.9 * x[:, :2])
+    other = first.at_rank(5)
+    assert all_of(other) == all_of(CoupledCPD(terms, 5, scale=3.0))
+    assert (first.rank, first.cost(1.1 * x[:, :2])) == (2, CoupledCPD(terms, 2, scale=3.0).cost(1.1 * x[:, :2]))
+    assert first.cost(0.9 * x[:, :2]) == before
+    with pytest.raises(ValueError, match="rank: got 0"):
+        first.at_rank(0)
+
+
 def test_silly_arguments_are_named():
     P = blur(SHAPE[0]), blur(SHAPE[1]), band_means(SHAPE[2], BANDS)
     problem = Problem(*observe(np.ones(SHAPE), *P), Degradation(*P))
