@@ -116,10 +116,13 @@ class Stereo(Method):
     def memory_needed(self, hsi_shape, msi_shape, dtype):
         sri_shape = *msi_shape[:2], hsi_shape[2]
         n, longest, width = sum(sri_shape), max(sri_shape), padded(self.rank, dtype)
-        start = CoupledNLS(rank=self.rank).memory_needed((1, 1, msi_shape[2]), msi_shape, dtype)
+        nothing = 1, 1, msi_shape[2]
+        start = CoupledNLS(rank=self.rank).memory_needed(nothing, msi_shape, dtype)
+        # The start decomposes the MSI alone: it has no Gramians of an HSI, nor sums.
+        start -= 8 * (18 * width**2 + scratch_numbers(nothing, width))
         bases = sum(m * m for m in sri_shape) + longest**2
         blocks = (2 * longest + 8) * self.rank**2
-        products = sum(2 * sum(shape) * width + scratch_numbers(shape, width) for shape in (hsi_shape, msi_shape))
+        products = sum(sum(shape) * width + scratch_numbers(shape, width) for shape in (hsi_shape, msi_shape))
         # A factor's right-hand side is done before its blocks are made.
         return memory_of_phases(start, 8 * (bases + max(blocks, products))) + 8 * 6 * n * self.rank
 
