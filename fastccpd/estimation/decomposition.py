@@ -292,7 +292,8 @@ def _of_maps(run, maps, degradation, rng):
         return min(objective.misfits()[0], energy) / energy
 
     on_path = objective_with(_RIDGE_OF_PATH if found else ridge)
-    x = run.start(clean, on_path, distance, rng, ranks=RANKS_OF_MAPS, enough=fitting.closeness)
+    path = {"ranks": RANKS_OF_MAPS, "enough": fitting.closeness, "ends_at_rise": False}
+    x = run.start(clean, on_path, distance, rng, **path)
     objective = objective_with(0.0 if found else ridge)(x.shape[1])
     return objective.factors(run.fit(objective, x, fitting.ftol))
 

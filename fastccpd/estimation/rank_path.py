@@ -131,6 +131,7 @@ def fit_rank_path(
     chain: Chain | None = None,
     spectra: Array | None = None,
     foreseen: Callable[[int], float] | None = None,
+    ends_at_rise: bool = True,
 ) -> tuple[RankPath, Vector]:
     """The path, and the x of its best rank.
 
@@ -159,6 +160,9 @@ def fit_rank_path(
         What the spectra of new terms are drawn from, as of `likely_spectra`; None: mixtures of those that are known.
     foreseen : callable(rank) -> float, optional
         The risk that a rank is likely to have, by those before it: one that is likely to be much worse is not tried.
+    ends_at_rise : bool
+        Whether a risk that has risen ends the path. False where there is no noise to fit: more terms are never worse
+        there, and a rise is that of a fit which was not brought to its end.
 
     Returns
     -------
@@ -195,7 +199,7 @@ def fit_rank_path(
             best = x, left
         if not goes_on or risks[-1] <= enough:
             break
-        rank = _next_rank(ranks, tried, risks, foreseen or (lambda rank: 0.0))
+        rank = _next_rank(ranks, tried, risks, foreseen or (lambda rank: 0.0), ends_at_rise)
         if rank is not None and rank < tried[-1]:
             x, left = best
     # There is at least one rank, and its fit has ended.
@@ -205,7 +209,7 @@ def fit_rank_path(
     return found, best
 
 
-def _next_rank(ranks, tried, risks, foreseen):
+def _next_rank(ranks, tried, risks, foreseen, ends_at_rise):
     """The rank to try after those that were; None where the path ends.
 
     Where the risk falls steeply one rank is passed over. It is tried in the end if the one after it is no better.
@@ -214,9 +218,9 @@ def _next_rank(ranks, tried, risks, foreseen):
     here, passed = places[-1], places[-1] - places[-2] - 1 if len(places) > 1 else 0
     if passed < 0:
         return None  # it was tried in the end
-    if risks[-1] > least and passed:
+    if ends_at_rise and risks[-1] > least and passed:
         return ranks[here - 1]
-    if risks[-1] > _RISEN * least or (len(risks) > 2 and min(risks[-2:]) > least):
+    if ends_at_rise and (risks[-1] > _RISEN * least or (len(risks) > 2 and min(risks[-2:]) > least)):
         return None
     steep = len(risks) > 1 and risks[-1] < _STEEP ** (1 + passed) * risks[-2]
     ahead = ranks[here + 2 : here + 3] if steep else ()

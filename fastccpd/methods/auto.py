@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from numpy.random import Generator
 
 from ..estimation.decomposition import Choice, MapDecomposer
+from ..estimation.rank_path import RANKS
 from ..estimation.risk_bounds import least_chi2, may_be_chosen, risk_bounds
 from ..estimation.watch import Stopped, Watch
 from ..model.checks import as_choice, set_fields
@@ -89,6 +90,11 @@ class Auto(NNCCPDAuto):
         if lower:
             return self._factors_solution(prepared, found, choice=choice)
         return self._maps_solution(prepared, start, found, choice)
+
+    @property
+    def _most_terms(self):
+        # Factors of the images are tried on the way; those of the maps are made when they are asked for.
+        return super()._most_terms if self.show == "factors" else RANKS[-1]
 
     def _maps_solution(self, prepared, start, found=None, choice=None):
         """The maps, with the factors that were made on the way, or else with what makes them."""

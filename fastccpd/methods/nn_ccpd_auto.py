@@ -110,10 +110,15 @@ class NNCCPDAuto(Staged):
             shown="factors",
         )
 
+    @property
+    def _most_terms(self):
+        """Of a rank that is found."""
+        return RANKS_OF_MAPS[-1]
+
     def memory_needed(
         self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: Shared | None = None
     ) -> int:
         of_maps = super().memory_needed(hsi_shape, msi_shape, dtype, shared)
-        rank = RANKS_OF_MAPS[-1] if isinstance(self.rank, str) else self.rank
+        rank = self._most_terms if isinstance(self.rank, str) else self.rank
         # Less than a fifth of what the maps are fitted with is kept while factors are.
         return max(of_maps, of_maps // 5 + CoupledNLS(rank=rank).memory_needed(hsi_shape, msi_shape, dtype))

@@ -159,6 +159,15 @@ def test_a_path_passes_over_ranks_where_the_risk_falls_steeply(risks, tried):
     assert path.at_end == (path.rank == 20)
 
 
+def test_a_path_without_noise_does_not_end_where_a_fit_was_not_brought_to_its_end():
+    _, problem, objective_of, _ = pieces(rank=3)
+    risks = {3: 9.0, 5: 5.0, 7: 5.0, 10: 8.0, 14: 7.0, 20: 1.0}
+    how = {"rng": np.random.default_rng(0), "options": Options(max_iter=2), "ranks": RANKS[:6], "ends_at_rise": False}
+    path, x = fit_rank_path(problem, objective_of, lambda objective, x: risks[objective.rank], **how)
+    assert path.ranks == (3, 5, 10, 14, 20)
+    assert x.shape[1] == path.rank == 20
+
+
 def test_a_rank_whose_risk_is_foreseen_to_be_too_high_is_not_tried():
     _, problem, objective_of, _ = pieces(rank=3)
     risks = {3: 9.0, 5: 5.0, 7: 4.8, 10: 4.7, 14: 4.6}
