@@ -26,6 +26,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -186,8 +187,9 @@ def scratch_numbers(shape: Sequence[int], width: int) -> int:
     """How many numbers a launch keeps beside its arguments, at most: partial sums, and the factors of each thread."""
     rows, cols, bands = shape
     depth, together = products(cols, bands)
-    lifted = depth * together
-    return (rows + blocks_for(shape, width) * (rows + 2 * (cols + bands) + lifted + 1)) * width
+    blocks = blocks_for(shape, width)
+    threads = min(blocks, numba.config.NUMBA_NUM_THREADS)
+    return (rows + blocks * (cols + bands) + threads * (sum(shape) + depth * together + 1)) * width
 
 
 class Scratch:

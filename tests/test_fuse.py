@@ -1,5 +1,6 @@
 """`fuse` as a user meets it."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -318,7 +319,9 @@ print(peak() - before)
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT or sys.platform == "win32"), reason="large: for compiled kernels")
 def test_a_large_fusion_by_the_papers_method_takes_less_than_eighty_megabytes_beside_its_images():
     command = [sys.executable, "-c", LARGE_RUN]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=300)
+    # Large blocks go back to the system when they are freed: else what the allocator keeps counts too, by chance.
+    settings = {"cwd": Path(__file__).parent, "env": {**os.environ, "MALLOC_MMAP_THRESHOLD_": "131072"}}
+    done = subprocess.run(command, **settings, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     estimate = fastccpd.memory_needed((256, 256, 200), (1024, 1024, 8), method="nn-ccpd-nls", rank=64)
     assert int(done.stdout) <= min(80e6, estimate)

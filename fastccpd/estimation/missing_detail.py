@@ -29,7 +29,6 @@ _PART = 0.33
 # So many standard errors above the noise, detail is detail.
 _RARE = 4.0
 
-
 # How much of what the MSI shows beyond the maps is believed.
 _BELIEVED = 0.75
 
@@ -98,7 +97,8 @@ def unmapped(Z: Array, data: MapData) -> Array:
     moved = np.moveaxis(Z, 2, 1)
     seconds = sum(by_rows(lambda part: sum(row @ row.T for row in moved[part]), len(moved), moved[0].size))
     brightness2 = np.square(data.hsi.sigma) * np.einsum("kp,pq,kq->k", data.F, seconds, data.F)
-    return _BELIEVED * per_band * np.maximum(brightness2, 0.0) / max(float(brightness2.mean()), 1e-300)
+    relative = np.maximum(brightness2, 0.0) / max(float(brightness2.mean()), 1e-300)
+    return _BELIEVED * per_band * relative
 
 
 def _directions(data):

@@ -57,13 +57,21 @@ class Probed:
         """Disturb the data, and begin where the maps were before the last λ."""
         data = self.data
         probe, rng = data.layout.zeros(), np.random.default_rng(0)
-        data.disturb(lambda shape: partial(np.asarray, rng.standard_normal(shape)), probe)
+        data.disturb(lambda shape: partial(np.asarray, _noise(rng, shape)), probe)
         target = DISTURBANCE * probe
         target += data.target
         before, self._before = self._before, self.path.Z
         disturbed = MapPath(self.path.system, before, target)
         disturbed.brief = self.path.brief
         return disturbed, probe
+
+
+def _noise(rng, shape):
+    """White noise; where a picture is drawn in one piece, a transposed one has it transposed, and so the same λ."""
+    rows, columns, maps = shape
+    if rows <= columns:
+        return rng.standard_normal(shape)
+    return rng.standard_normal((columns, rows, maps)).swapaxes(0, 1)
 
 
 def windows_of(problem: Problem) -> list[tuple[slice, slice, Problem]]:

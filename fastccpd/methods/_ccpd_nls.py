@@ -211,7 +211,7 @@ class CoupledNLS(Compiled, Rules):
         rank = ranks_for(hsi_shape, msi_shape)[-1] if isinstance(self.rank, str) else self.rank
         width = padded(rank, dtype)
         # x, g, d, products, the trial point, slopes, diagonals; p and r of this step, the last and one that failed
-        vectors = 22 * n * rank
+        vectors = 21 * n * rank
         points = 2 * (n * rank + (n + 2 * m) * width + 12 * width**2)
         products = (2 * m + 5 * n) * width + 12 * width**2
         partial_sums = sum(scratch_numbers(shape, width) for shape in (hsi_shape, msi_shape))

@@ -162,7 +162,7 @@ def test_units_that_differ_are_said_and_mended_on_request(tmp_path):
     rasters.write(msi, Raster(counts.cube * 1e4 + 1000.0, georeference=counts.georeference), overwrite=True)
     with pytest.warns(UserWarning, match="the MSI's values are 9[0-9]+ .* or --match-values to apply what was found"):
         fuse_files(hsi, msi, srf=PM, **QUICK)
-    fused = fuse_files(hsi, msi, srf=PM, match_values=True, **QUICK)
+    fused = fuse_files(hsi, msi, srf=PM, match_values=True, **{**QUICK, "max_iter": 10})
     assert fused.levels.scale == pytest.approx(1e4, rel=0.05)
     assert fused.residuals["msi"] < 0.2
 
