@@ -188,7 +188,7 @@ def scratch_numbers(shape: Sequence[int], width: int) -> int:
     rows, cols, bands = shape
     depth, together = products(cols, bands)
     blocks = blocks_for(shape, width)
-    threads = min(blocks, numba.config.NUMBA_NUM_THREADS)
+    threads = min(blocks, numba.get_num_threads())
     return (rows + blocks * (cols + bands) + threads * (sum(shape) + depth * together + 1)) * width
 
 

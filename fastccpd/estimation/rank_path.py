@@ -15,7 +15,7 @@ spectra and 29.1 dB along one of mixtures (from one random start: 25.9 dB).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -203,7 +203,7 @@ def fit_rank_path(
         if rank is not None and rank < tried[-1]:
             x, left = best
     # There is at least one rank, and its fit has ended.
-    best, status = cast(Vector, best[0]), cast(Status, state.status)
+    best, status = cast(tuple[Vector, Any], best)[0], cast(Status, state.status)
     at_end = bool(tried) and tried[-1] == ranks[-1] == best.shape[1]
     found = RankPath(best.shape[1], tuple(tried), tuple(risks), at_end, status, chain.trace, chain.seconds)
     return found, best

@@ -64,7 +64,7 @@ def shades_of(Z: Array, data: MapData) -> tuple[Array, Array] | None:
     fine = [_hats(place, len(knots)), coarse.reshape(-1, len(knots))]
     sums = [_sums(G, image, spectra) for G, image, spectra in zip(fine, (msi, hsi), (BM, B), strict=True)]
     precision = sum(np.kron(gram, spectra.T @ spectra) for (gram, _), spectra in zip(sums, (BM, B), strict=True))
-    seen = sum(cross for _, cross in sums).ravel()
+    seen = np.sum([cross for _, cross in sums], axis=0).ravel()
     W = _most_likely(precision, seen, knots / brightness, B.shape[1])
     if W is None:
         return None

@@ -50,6 +50,10 @@ class Misfit:
     """One term, and, once it is `placed`, its rows in the stack of what the terms see."""
 
     rows: slice
+    scratch: Scratch
+    bands: Array
+    #: Of float32 tensors: room for what they see of the factors, and for their MTTKRPs.
+    single: tuple[Array, Array] | None
 
     def __init__(self, term: Term, scale: float):
         self.gaps = None if term.valid is None else Gaps(term.tensor, term.valid)
@@ -68,9 +72,9 @@ class Misfit:
         other, shape, dtype = copy.copy(self), self.tensor.shape, self.tensor.dtype
         other.rows, other.scratch = rows, Scratch(shape, width, dtype)
         other.bands = aligned((width, padded(shape[2], dtype)), dtype)
-        other.single = other.single_M = None
+        other.single = None
         if dtype != np.float64:
-            other.single, other.single_M = (aligned((sum(shape), width), dtype) for _ in range(2))
+            other.single = aligned((sum(shape), width), dtype), aligned((sum(shape), width), dtype)
         if self.basis is not None:
             other.basis = self.basis.with_room(sum(shape), width)
         return other
@@ -84,8 +88,9 @@ class Misfit:
         if self.single is None:
             seen, sums = U, M
         else:
-            self.single[...] = U
-            seen, sums = readonly(self.single), self.single_M
+            single, sums = self.single
+            single[...] = U
+            seen = readonly(single)
         A, B, C = seen[:I], seen[I : I + J], seen[I + J :]
         norm2 = self.norm2
         if self.gaps is not None:
@@ -110,6 +115,12 @@ class Misfit:
 
 class _Basis:
     """E, for one term: its factors in the basis, and its MTTKRPs back from it."""
+
+    M: Array
+    _U: Array
+    _U_in: Array
+    _M_in: Array
+    _outside: Array
 
     def __init__(self, basis: Array):
         self._ahead, self._back = blocks_of(basis.T), blocks_of(basis)
