@@ -14,21 +14,11 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
+from constants import SCENES  # of the same folder
+
 from fastccpd.experiments import rows
 from fastccpd.experiments.measuring import Task, measure
 
-SCENES = (
-    "abu-airport-4",
-    "abu-urban-1",
-    "cave-toy",
-    "enmap-potsdam",
-    "hydice-urban",
-    "indian-pines",
-    "moffett",
-    "salinas-a",
-    "samson",
-    "san-diego",
-)
 FIRST, LATER = (5.0, 20.0, 40.0), (None, 30.0, 10.0, 0.0)
 LEVELS = (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, None)
 RANKS = (5, 10, 20, 30, 60, 100, 150)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..model.types import Array
 from ..threads import by_rows
+from .map_data import second_moments
 from .map_system import MapSystem
 from .windows import LARGE
 
@@ -80,8 +81,7 @@ def expected_error(
     for _ in range(samples):
         sample = data.layout.rows(_sample(system, rng))
         pixels += _of_pixels(lambda part, sample=sample: _squares(sample[part], root), sample) / samples
-        parts = by_rows(lambda part, sample=sample: _second(sample[part]), len(sample), sample[0].size)
-        seconds += sum(parts) / (samples * pixels.size)
+        seconds += second_moments(sample) / (samples * pixels.size)
         del sample  # its room is needed for the next one
     pixels = _spread(pixels) + unexplained.mean()
     known = np.einsum("kp,pq,kq->k", S, seconds, S, optimize=True) + unexplained + beyond
@@ -128,11 +128,6 @@ def _root(metric):
 def _of_pixels(function, rows):
     """What a function of a slice of (n, P, J) rows gives of each of their pixels, on threads."""
     return np.concatenate(by_rows(function, len(rows), rows[0].size))
-
-
-def _second(rows):
-    """The sum of z z' over the pixels of some (n, P, J) rows."""
-    return sum(row @ row.T for row in rows)
 
 
 def _squares(rows, root):

@@ -322,6 +322,11 @@ class MapData:
         self.blur.add_fine(self.layout, coarse, stack)
 
 
+def second_moments(rows: Array) -> Array:
+    """The sum of z z' over all pixels of (I, P, J) rows of maps."""
+    return sum(by_rows(lambda part: sum(row @ row.T for row in rows[part]), len(rows), rows[0].size))
+
+
 def _with_neighbours(plane):
     """The mean of each row and those before and after it, which count half."""
     padded = np.pad(plane, ((1, 1), (0, 0)), mode="edge")

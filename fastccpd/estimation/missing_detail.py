@@ -20,7 +20,7 @@ import numpy as np
 
 from ..model.types import Array
 from ..threads import by_rows
-from .map_data import MapData
+from .map_data import MapData, second_moments
 from .moments import Moments, eigh_signed
 
 # How much of what is missing by this count is an error.
@@ -94,8 +94,7 @@ def unmapped(Z: Array, data: MapData) -> Array:
 
     sums, counts = np.sum(by_rows(shared, len(image), image[0].size), axis=0)
     per_band = max(float(sums / max(counts, 1)), 0.0) / (bands - maps)
-    moved = np.moveaxis(Z, 2, 1)
-    seconds = sum(by_rows(lambda part: sum(row @ row.T for row in moved[part]), len(moved), moved[0].size))
+    seconds = second_moments(np.moveaxis(Z, 2, 1))
     brightness2 = np.square(data.hsi.sigma) * np.einsum("kp,pq,kq->k", data.F, seconds, data.F)
     relative = np.maximum(brightness2, 0.0) / max(float(brightness2.mean()), 1e-300)
     return _BELIEVED * per_band * relative

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..model.types import Array
 from ..threads import by_rows
-from .map_data import MapData
+from .map_data import MapData, second_moments
 from .moments import eigh_signed
 
 # By how much the next shade is brighter; the most shades; the brightness of the darkest and the brightest, as parts of
@@ -101,8 +101,7 @@ def _hats(place, count):
 
 def _likely(Z, F):
     """Cosines times the spectrum of the scene, root mean square, without what the spectra F span."""
-    rows = np.moveaxis(Z, 2, 1)
-    seconds = sum(by_rows(lambda part: sum(row @ row.T for row in rows[part]), len(rows), rows[0].size))
+    seconds = second_moments(np.moveaxis(Z, 2, 1))
     level = np.sqrt(np.maximum(np.einsum("kp,pq,kq->k", F, seconds, F) / (len(Z) * Z.shape[1]), 0.0))
     waves = np.multiply.outer(np.arange(len(F)) + 0.5, np.arange(min(_COSINES, len(F))))
     cosines = np.cos(np.pi / len(F) * waves)

@@ -178,7 +178,7 @@ class _Fit:
         every = np.ones(problem.hsi.shape[2], bool)
         self.known = every if problem.hsi_valid is None else problem.hsi_valid.any(axis=(0, 1))
         self.data = self._data(subspace.F)
-        self.steps, self.every_risk, self.part = [], False, False
+        self.steps, self.part = [], False
         self.best: tuple[Array, tuple[float, float, float, float], float] | None = None
         self.smoothest: Array | None = None
         self.first, self.reweightings = STRONGEST, REWEIGHTINGS
@@ -196,7 +196,6 @@ class _Fit:
     def run(self, max_iter, spectra, weight):
         if spectra is not None:
             self.known[...] = True  # in the scene, if not in this part of it
-            self.every_risk = True  # for it is added to those of other parts
             self.part = True
             self.data = self._data(spectra)
         self.path, self.max_iter = self._begin(self.data.layout.zeros()), max_iter
@@ -280,7 +279,7 @@ class _Fit:
     def _down(self, parts, map_parts):
         """(step, cost, change) of one λ after the other until the risk, by all parts that of the whole, rises."""
         least, share = np.inf, self.data.size / sum(part.data.size for part in parts)
-        before, probed = np.inf, self.every_risk
+        before, probed = np.inf, self.part  # whose risk at every λ is added to those of other parts
         while self.weight > WEAKEST:
             last = self.weight * STEP <= WEAKEST or len(self.steps) == self.max_iter
             for reweightings in (self.reweightings,) if probed or last else (1, self.reweightings - 1):
