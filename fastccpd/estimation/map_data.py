@@ -324,7 +324,8 @@ class MapData:
 
 def second_moments(rows: Array) -> Array:
     """The sum of z z' over all pixels of (I, P, J) rows of maps."""
-    return sum(by_rows(lambda part: sum(row @ row.T for row in rows[part]), len(rows), rows[0].size))
+    parts = by_rows(lambda part: sum(row @ row.T for row in rows[part]), len(rows), rows[0].size)
+    return np.sum(parts, axis=0)
 
 
 def _with_neighbours(plane):
