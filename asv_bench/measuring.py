@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -38,6 +39,27 @@ class Table(NamedTuple):
     def __str__(self):
         lines = [self.head, ["---"] * len(self.head), *self.rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def of_several_runs(tables):
+    """One table of several runs: in each cell the median, and from where to where the runs lie; rows of all of them."""
+    first = tables[0]
+    cells = [[_of_runs(texts) for texts in zip(*lines)] for lines in zip(*(table.rows for table in tables))]
+    numbers = [table.numbers for table in tables]
+    return Table(first.name, first.head, cells, numbers, tuple(row for table in tables for row in table.speeds))
+
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+
+def _of_runs(texts):
+    """A cell of several runs: "18.0×" and "17.2×" and "18.4×" are "18.0 (17.2–18.4)×"."""
+    found = [_NUMBER.match(text) for text in texts]
+    if len(set(texts)) == 1 or not all(found):
+        return texts[0]
+    values = sorted((match[0] for match in found), key=float)
+    rest = texts[0][found[0].end() :]
+    return f"{values[len(values) // 2]} ({values[0]}–{values[-1]}){rest}"
 
 
 def speed(benchmark, case, baseline, seconds, baseline_seconds, **more):
@@ -89,15 +111,20 @@ def seconds_of(way):
     return time.perf_counter() - start
 
 
-def in_company(way, rounds=15, size=384):
-    """Least seconds of a call right after a DGEMM on all BLAS threads, whose pool then still spins on its cores.
+def in_company(way, seconds=0.5, size=384):
+    """Mean seconds of calls right after a DGEMM on all BLAS threads, whose pool then still spins on its cores.
 
-    That is how a kernel is called from another package's loop. The product itself is not timed.
+    That is how a kernel is called from another package's loop. The product itself is not timed. The mean, since some
+    calls wait for a core and others do not.
     """
-    X = np.ones((size, size))
+    X, times = np.ones((size, size)), []
     way()
     with threadpool_limits(max(blas_threads()), user_api="blas"):
-        return min((np.matmul(X, X), seconds_of(way))[1] for _ in range(rounds))
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            np.matmul(X, X)
+            times.append(seconds_of(way))
+    return float(np.mean(times))
 
 
 def blas_threads():

@@ -14,10 +14,11 @@ _IN_SINGLE = "fastccpd, float32"
 
 def kernels():
     """All three MTTKRPs of a tensor; one Hessian product of the coupled objective."""
-    numbers, rows, speeds = {}, [], []
+    numbers = {name: _three_modes(shape) for name, shape in rivals.SHAPES.items()}
+    rows, speeds = [], []
+    # After all that is measured alone: kernels that have met a spinning pool rest for a while.
     for name, shape in rivals.SHAPES.items():
-        times = numbers[name] = _three_modes(shape)
-        own = times["fastccpd"]
+        times, own = numbers[name], numbers[name]["fastccpd"]
         speeds += [speed("three MTTKRPs", f"{name} float64", rival, own, times[rival]) for rival in _RIVALS]
         beside = times["fastccpd, right after BLAS"] = in_company(_WAYS["fastccpd"](*_case(shape)))
         rows.append(

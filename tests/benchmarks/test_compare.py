@@ -132,6 +132,33 @@ def test_everything_is_written_with_the_machine_and_the_versions(tmp_path, monke
     assert (tmp_path / "roof.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_of_several_runs_the_table_has_medians_and_spreads():
+    def run(took):
+        row = measuring.speed("three MTTKRPs", "6×5×4", "tensorly", 1.0, took)
+        return measuring.Table("a", ["shape", "tensorly", "cores"], [["6×5×4", f"{took:.1f}×", "2"]], took, (row,))
+
+    table = measuring.of_several_runs([run(2.0), run(9.0), run(3.0)])
+    assert table.rows == [["6×5×4", "3.0 (2.0–9.0)×", "2"]]
+    assert table.numbers == [2.0, 9.0, 3.0]
+    assert [row["speedup"] for row in table.speeds] == [2.0, 9.0, 3.0]
+
+
+def test_several_runs_are_processes_of_their_own(tmp_path, capsys):
+    file = tmp_path / "rows.jsonl"
+    compare.main(["roofline", "--runs", "2", "--rows", str(file)])
+    found, problems = rows.read(file)
+    assert not problems
+    assert len(found) == 2 * len({(row["benchmark"], row["case"]) for row in found})
+    assert "| H z | 80×84×204 R=30 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--runs", "0"], ["--runs", "2", "--picture", "roof.png"]])
+def test_runs_that_cannot_be_are_refused(words, capsys):
+    with pytest.raises(SystemExit):
+        compare.main(words)
+    assert "--runs: got" in capsys.readouterr().err
+
+
 def test_an_unknown_section_is_refused_with_the_list_of_them(capsys):
     with pytest.raises(SystemExit):
         compare.main(["kernel"])
@@ -166,8 +193,8 @@ def test_a_way_in_another_process_takes_its_own_time():
 
 def test_a_call_in_company_follows_a_product_each_time():
     calls = []
-    assert 0.0 < measuring.in_company(lambda: calls.append(1), rounds=4, size=8) < 1.0
-    assert len(calls) == 5
+    assert 0.0 < measuring.in_company(lambda: calls.append(1), seconds=0.01, size=8) < 0.01
+    assert len(calls) > 2
 
 
 @pytest.mark.skipif(not genten.is_there(), reason="pygenten is not installed")
