@@ -47,9 +47,8 @@ _LAUNCHES_WORTH, _SLOWEST_LAUNCH = 4, 1e-3
 
 # A launch that takes so many times as long as the serial twin, and this many seconds more, waits for a core that other
 # processes use: milliseconds, every time. Kernels then run serially for a while, the longer the more often it happens.
-# What the serial twin takes is known from such a while, and from launches, of which it is no slower than all threads
-# together; for work of about the same size, since work that is larger than the caches may be ten times slower. Before,
-# it is taken to be as slow as a kernel can be that only reads and writes.
+# What the serial twin takes is known from such a while, for work of about the same size: work that is larger than the
+# caches may be ten times slower. Before, it is taken to be as slow as a kernel can be that only reads and writes.
 _LATE_TIMES, _LATE_SECONDS = 4, 1e-4
 _SLOWEST_FLOPS_PER_SECOND = 2e9
 
@@ -124,14 +123,13 @@ class Kernel:
         seconds = time.perf_counter() - started
         work = work if times is None else work * times()
         size = math.frexp(work)[1]
-        if not rests and not self.was_launched:  # the first launch loads the code
-            self.was_launched = True
-            return
-        if not rests:
+        if rests:
+            self.paces[size] = min(self.paces.get(size, np.inf), seconds / work)
+        elif self.was_launched:  # the first launch loads the code
             slowest = _SLOWEST_FLOPS_PER_SECOND if times is None else _SLOWEST_OF_MANY_FLOPS_PER_SECOND
             _launch.judge(seconds, work * self.paces.get(size, 1.0 / slowest))
-        pace = seconds / work if rests else numba.get_num_threads() * seconds / work
-        self.paces[size] = min(self.paces.get(size, np.inf), pace)
+        else:
+            self.was_launched = True
 
     def __repr__(self):
         return f"<kernel {self.__name__}>"

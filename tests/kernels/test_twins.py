@@ -179,20 +179,6 @@ def test_work_beyond_the_caches_is_not_judged_by_the_pace_of_work_within_them(la
 
 @JIT_ON
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_a_launch_is_late_beside_a_quick_one_of_the_same_work(launch):
-    kernel = jit.Kernel.__new__(jit.Kernel)
-    kernel.was_launched, kernel.paces, kernel.shares_work = True, {}, True
-    kernel.serial, kernel.parallel = (lambda: None), (lambda: None)
-    kernel(work=5e7)
-    kernel.parallel = lambda: time.sleep(0.02)  # not late for work of which nothing is known
-    kernel(work=2e8)
-    assert not launch.rests()
-    kernel(work=5e7)
-    assert launch.rests()
-
-
-@JIT_ON
-@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_a_launch_that_did_its_work_many_times_over_is_not_late(launch):
     kernel = jit.Kernel.__new__(jit.Kernel)
     kernel.was_launched, kernel.paces, kernel.shares_work = True, {}, True
