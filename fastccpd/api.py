@@ -87,7 +87,7 @@ def fuse(
         True where there are data: (rows, columns), (bands,) or the image's whole shape. What stands elsewhere has no
         part in the result, which is complete all the same. For the methods that can leave data out.
     check_finite : bool
-        False: NaN and infinities are not refused, but end in `Status.NOT_FINITE`.
+        False: NaN, infinities and magnitudes out of range are not refused, but end in `Status.NOT_FINITE`.
     **options
         The method's other options.
 

@@ -16,7 +16,7 @@ from .estimation.fit import shown_cost
 from .estimation.noise import of_few_bands
 from .estimation.once import kept_for
 from .estimation.verdict import memory_of_verdict
-from .model.checks import as_choice, as_count, as_number, is_finite
+from .model.checks import as_choice, as_count, as_number, is_finite, is_in_range
 from .model.empty_bands import known_bands
 from .model.problem import Maps
 from .model.result import FusionResult, Status, Trace
@@ -94,6 +94,7 @@ def run(
     known = {} if shared is None or bands is not None else {"shared": shared}
     check_memory(chosen, problem.hsi.shape, problem.msi.shape, problem.dtype, known)
     _check_rank(chosen, problem.sri_shape)
+    chosen.check(fitted)
     began = time.perf_counter()
 
     def left():
@@ -103,7 +104,7 @@ def run(
     solutions, costs = [], []
     verdict = Verdict(Grade.UNKNOWN, details="the images are not finite") if judged is None else judged.verdict
     with one_blas_thread() if chosen.same_bytes_on_any_threads else nullcontext(), kept_for(fitted):
-        if is_finite(problem.hsi) and is_finite(problem.msi):
+        if is_in_range(problem.hsi) and is_in_range(problem.msi):
             verdict = verdict_of(fitted) if judged is None else verdict
             prepared = chosen.prepare(fitted, callback=callback, time_limit=left(), **known)
         else:
@@ -241,7 +242,9 @@ def _is_finite(part, dtype):
 def _is_worse_than_dark(solution, method, problem):
     """Whether an image of zeros has a lower cost: by the method's own, and if so by that of the image it shows."""
     energies = [np.einsum("ijk,ijk->", image, image, dtype=np.float64) for image in (problem.hsi, problem.msi)]
-    if solution.cost <= 0.5 * np.dot(getattr(method, "weights", (1.0, 1.0)), energies):
+    # Data of nothing but zeros are in no unit: one is theirs, and rounding in it is no light.
+    dark = 0.5 * np.dot(getattr(method, "weights", (1.0, 1.0)), energies) or np.finfo(np.float64).eps
+    if solution.cost <= dark:
         return False
     image = solution.image
     if image is None:
@@ -329,7 +332,7 @@ def check_memory(method, hsi_shape, msi_shape, dtype, known):
 
 
 def _check_rank(method, shape):
-    """Refuse a rank above that of every scene of this shape; a method's own default is always taken."""
+    """Refuse a rank above that of every scene of this shape; of a method's own default its `check` judges."""
     rank, default = (getattr(options, "rank", None) for options in (method, type(method)))
     if not isinstance(rank, int) or isinstance(default, tuple):
         return

@@ -368,3 +368,22 @@ def test_importing_the_package_compiles_nothing_and_pulls_in_no_extra():
         "assert not any(k.compiled.signatures for k in jit.KERNELS)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ltmr", {}),
+        ("nn-btd-mu", {}),
+        ("hysure", {}),
+        ("fuse-sylvester", {}),
+        ("scott", {}),
+        ("b-scott", {}),
+        ("cnmf", {"rank": 4}),
+    ],
+)
+def test_a_rank_that_the_images_cannot_have_is_refused_before_any_work(name, options, monkeypatch):
+    _, hsi, msi, degradation = small_case((24, 20, 3), bands=2)
+    monkeypatch.setattr("fastccpd.fusion.verdict_of", lambda problem: pytest.fail("the pair was judged"))
+    with pytest.raises(ValueError, match=r"^rank: got \d+ ?.*; at most \d+ is possible with th"):
+        fuse(hsi, msi, degradation, method=name, **options)

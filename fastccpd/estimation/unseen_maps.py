@@ -154,7 +154,8 @@ class UnseenMaps:
         apart = _squared_distances(here, x)
         near = np.argpartition(apart, count - 1, axis=1)[:, :count]
         apart = np.take_along_axis(apart, near, axis=1)
-        weights = np.maximum(1.0 - apart / np.maximum(apart.max(axis=1, keepdims=True), 1e-300), 1e-3)
+        farthest = np.maximum(apart.max(axis=1, keepdims=True), np.finfo(apart.dtype).tiny)
+        weights = np.maximum(1.0 - apart / farthest, 1e-3)
         means, slopes, parts = weighted_regressions(x[near], y[near], weights, here)
         self._models[(*own, slice(1, None))] = slopes
         self._models[(*own, 0)] = means - np.matmul(here[:, None], slopes)[:, 0]

@@ -33,6 +33,14 @@ def check_dimension(rank, hsi):
         raise ValueError(f"rank: got {rank}; at most {most} is possible with this HSI")
 
 
+def check_weights(degradation):
+    """Refuse operators with weights below zero, for methods that multiply by what they give."""
+    for name in ("P1", "P2", "PM"):
+        least = getattr(degradation, name).data.min(initial=0.0)
+        if least < 0.0:
+            raise ValueError(f"degradation: got a weight of {least:g} in {name}; weights of at least 0 are needed")
+
+
 def leading_vectors(X, count):
     """The `count` leading left singular vectors of X, strongest first, and their singular values."""
     n = len(X)

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from ..estimation import MapFit, Noise, Shared, Subspace, fit_maps, noise_of, subspace_of
 from ..estimation.subspace import MOST
-from ..model.checks import as_count, is_finite, set_fields
+from ..model.checks import as_count, is_in_range, set_fields
 from ..model.problem import Problem
 from ..model.types import Callback
 from .method import Compiled
@@ -87,7 +87,7 @@ def prepare(
     """noise → subspace → tv-maps."""
     if isinstance(problem, Prepared):
         return problem
-    if not (is_finite(problem.hsi) and is_finite(problem.msi)):
+    if not (is_in_range(problem.hsi) and is_in_range(problem.msi)):
         return Prepared(problem)
     if shared is not None:
         known = {"spectra": shared.spectra, "weight": shared.weight, "errors": shared.errors}

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..model.checks import as_count, set_fields
+from ..model.problem import Problem
 from ..model.types import Callback
 from ._iteration import finished
 from ._spectral import half_square, leading_vectors
@@ -54,15 +55,21 @@ class BSCOTT(Method):
     def __post_init__(self):
         set_fields(self, rank=multilinear_rank(self.rank), blocks=_per_axis(self.blocks))
 
+    def check(self, problem: Problem) -> None:
+        def smallest(cuts, image):
+            return min(cut[image].stop - cut[image].start for cut in cuts)
+
+        row_cuts, column_cuts = self._cuts(problem)
+        I, J, K_M = smallest(row_cuts, 1), smallest(column_cuts, 1), problem.msi.shape[2]
+        pixels = smallest(row_cuts, 0) * smallest(column_cuts, 0)
+        check_rank(multilinear_rank(self.rank), (min(I, J * K_M), min(J, I * K_M), min(K_M, pixels)))
+
     def solve(
         self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
-        degradation, blocks = problem.degradation, _per_axis(self.blocks)
-        row_cuts, column_cuts = (
-            _cuts(axis, n, problem.hsi.shape[axis], problem.msi.shape[axis]) for axis, n in enumerate(blocks)
-        )
-        self._check_rank(problem, row_cuts, column_cuts)
+        degradation = problem.degradation
+        row_cuts, column_cuts = self._cuts(problem)
         image = np.empty(problem.sri_shape, problem.dtype)
         modelled = np.zeros(problem.hsi.shape)
         cost = 0.0
@@ -88,13 +95,10 @@ class BSCOTT(Method):
         T = np.linalg.lstsq(PM @ W_H, W_M, rcond=None)[0]
         return multiply(U @ U.T, V @ V.T, W_M.T, msi), W_H @ T
 
-    def _check_rank(self, problem, row_cuts, column_cuts):
-        def smallest(cuts, image):
-            return min(cut[image].stop - cut[image].start for cut in cuts)
-
-        I, J, K_M = smallest(row_cuts, 1), smallest(column_cuts, 1), problem.msi.shape[2]
-        pixels = smallest(row_cuts, 0) * smallest(column_cuts, 0)
-        check_rank(multilinear_rank(self.rank), (min(I, J * K_M), min(J, I * K_M), min(K_M, pixels)))
+    def _cuts(self, problem):
+        """The slices of the HSI and of the MSI, over rows and over columns."""
+        lengths = zip(_per_axis(self.blocks), problem.hsi.shape, problem.msi.shape, strict=False)
+        return [_cuts(axis, *numbers) for axis, numbers in enumerate(lengths)]
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
         (I, J, K_M), (I_H, J_H, K) = msi_shape, hsi_shape

@@ -28,7 +28,7 @@ from ..model.problem import Mixture, Problem
 from ..model.result import Status
 from ..model.types import Array, Callback
 from ._nmf import ByProducts, BySums, stored_spectra
-from ._spectral import as_scale, half_square, robust_maximum
+from ._spectral import as_scale, check_dimension, check_weights, half_square, robust_maximum
 from ._upsampling import upsampling
 from ._vca import vertices
 from .method import Compiled, Solution, memory_of_phases, register
@@ -101,11 +101,15 @@ class CNMF(Compiled):
         set_fields(self, tol=as_number(self.tol, "tol"), round_tol=as_number(self.round_tol, "round_tol"))
         set_fields(self, scale=as_scale(self.scale))
 
+    def check(self, problem: Problem) -> None:
+        check_weights(problem.degradation)
+        if self.rank is not None:
+            check_dimension(self.rank, problem.hsi)
+
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         watch, status = Watch("", callback, time_limit), Status.FINISHED
-        _check_weights(problem.degradation)
         unmixing = Unmixing(problem, self)
         unmixing.begin(self.vertices(unmixing, rng))
         try:
@@ -122,11 +126,7 @@ class CNMF(Compiled):
     def vertices(self, unmixing: "Unmixing", rng: Generator) -> Array:
         """The spectra that W begins with."""
         pixels = unmixing.filled_pixels()
-        count, most = self.rank, min(pixels.shape)
-        if count is None:
-            count = min(max(_SPECTRA, virtual_dimensionality(pixels)), most)
-        elif count > most:
-            raise ValueError(f"rank: got {count}; at most {most} is possible with this HSI")
+        count = self.rank or min(max(_SPECTRA, virtual_dimensionality(pixels)), *pixels.shape)
         return np.maximum(vertices(pixels, count, threshold="toolbox", runs=1, rng=rng), 0.0)
 
     def memory_needed(self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike) -> int:
@@ -268,13 +268,6 @@ def _nonnegative(image, scale):
     """The pixels of an image divided by `scale`, as rows; what is negative becomes zero."""
     pixels = np.divide(image, scale, dtype=np.float64).reshape(-1, image.shape[2])
     return np.maximum(pixels, 0.0, out=pixels)
-
-
-def _check_weights(degradation):
-    for name in ("P1", "P2", "PM"):
-        least = getattr(degradation, name).data.min(initial=0.0)
-        if least < 0.0:
-            raise ValueError(f"degradation: {name} holds a weight of {least:g}; 'cnmf' needs weights of at least 0")
 
 
 def virtual_dimensionality(pixels: Array) -> int:

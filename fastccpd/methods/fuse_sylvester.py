@@ -32,6 +32,7 @@ from numpy.typing import DTypeLike
 from scipy import linalg
 
 from ..model.checks import as_choice, as_count, as_number, set_fields
+from ..model.problem import Problem
 from ..model.types import Callback
 from ._circular import circular_blur
 from ._iteration import finished
@@ -107,13 +108,16 @@ class FUSESylvester(Method):
         set_fields(self, precision=as_number(self.precision, "precision", above=True))
         set_fields(self, scale=as_scale(self.scale))
 
+    def check(self, problem: Problem) -> None:
+        circular_blur(problem.degradation)
+        check_dimension(self.rank, problem.hsi)
+
     def solve(
         self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
         I_H, J_H, K = problem.hsi.shape
         blur = circular_blur(problem.degradation)
-        check_dimension(self.rank, problem.hsi)
         hsi, msi = (np.asarray(image, dtype=np.float64) for image in (problem.hsi, problem.msi))
         P1, P2, PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
 

@@ -28,6 +28,7 @@ from numpy.typing import DTypeLike
 from scipy import linalg
 
 from ..model.checks import as_choice, as_count, as_number, set_fields
+from ..model.problem import Problem
 from ..model.types import Callback
 from ._circular import circular_blur
 from ._iteration import run_watched
@@ -105,12 +106,15 @@ class HySure(Method):
         set_fields(self, rank=as_count(self.rank, "rank"), max_iter=max_iter)
         set_fields(self, scale=as_scale(self.scale))
 
+    def check(self, problem: Problem) -> None:
+        circular_blur(problem.degradation)
+        check_dimension(self.rank, problem.hsi)
+
     def solve(
         self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
         blur = circular_blur(problem.degradation)
-        check_dimension(self.rank, problem.hsi)
         scale = self.scale or robust_maximum(problem.msi, problem.hsi)
         E = self._subspace(np.divide(problem.hsi, scale, dtype=np.float64).reshape(-1, problem.hsi.shape[2]))
         admm = _ADMM(problem, blur, E, scale, self)

@@ -41,7 +41,7 @@ from ..model.types import Array, Callback
 from ._iteration import run_watched
 from ._patches import Patches, fewer_clusters, starts
 from ._separable import SeparableBlur
-from ._spectral import as_scale, half_square, leading_vectors, robust_maximum
+from ._spectral import as_scale, check_dimension, half_square, leading_vectors, robust_maximum
 from ._upsampling import upsampling
 from .method import SharesBands, Solution, memory_of_phases, register
 
@@ -123,13 +123,13 @@ class LTMR(SharesBands):
     def for_part(self, share: float) -> "LTMR":
         return fewer_clusters(self, share)
 
+    def check(self, problem: Problem) -> None:
+        check_dimension(self.rank, problem.hsi)
+
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         problem, scene = problem if isinstance(problem, tuple) else (problem, None)
-        I_H, J_H, K = problem.hsi.shape
-        if self.rank > min(K, I_H * J_H):
-            raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
         admm = ADMM(problem, self, rng, scene=scene)
         outcome = run_watched(admm, max_iter=self.max_iter, callback=callback, time_limit=time_limit)
         return Solution(**vars(outcome), image=admm.image(problem.dtype))

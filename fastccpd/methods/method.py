@@ -144,6 +144,9 @@ class Method:
         """
         return self
 
+    def check(self, problem: Problem) -> None:
+        """Refuse, in one sentence and before any work, a problem that `solve` cannot solve with these options."""
+
     def prepare(self, problem: Any, *, callback: Callback | None = None, time_limit: float | None = None) -> Any:
         """What every start begins with, made once: by default the problem itself."""
         return problem

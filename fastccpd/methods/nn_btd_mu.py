@@ -37,7 +37,7 @@ from ._beta_divergence import BetaFit, exponent, weights
 from ._gaps import filled
 from ._iteration import run_watched
 from ._simplex_step import FLOOR, simplex_step
-from ._spectral import mixture, robust_maximum
+from ._spectral import check_dimension, check_weights, mixture, robust_maximum
 from ._vca import vertices
 from .method import Method, Solution, memory_of_phases, register
 
@@ -137,17 +137,14 @@ class NNBTDMU(Method):
         for name in ("warmup", "max_iter"):
             set_fields(self, **{name: as_count(getattr(self, name), name, least=0)})
 
+    def check(self, problem: Problem) -> None:
+        check_weights(problem.degradation)
+        check_dimension(self.rank, problem.hsi)
+
     def solve(
         self, problem: Problem, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
-        for name in ("P1", "P2", "PM"):
-            least = getattr(problem.degradation, name).data.min()
-            if least < 0.0:
-                raise ValueError(f"degradation: got a weight of {least:g} in {name}; weights of at least 0 are needed")
-        I_H, J_H, K = problem.hsi.shape
-        if self.rank > min(K, I_H * J_H):
-            raise ValueError(f"rank: got {self.rank}; at most {min(K, I_H * J_H)} is possible with this HSI")
         scale = robust_maximum(problem.msi, problem.hsi)
         C, maps = _spectra_and_maps(problem, scale, self.rank, rng)
         A, B = _random_factors(problem.sri_shape, self, rng)

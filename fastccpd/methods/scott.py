@@ -23,6 +23,7 @@ from numpy.typing import DTypeLike
 from scipy import linalg
 
 from ..model.checks import as_count, as_number, set_fields
+from ..model.problem import Problem
 from ..model.types import Array, Callback
 from ._iteration import finished
 from ._spectral import half_square, leading_vectors, products, products_of_slices
@@ -61,13 +62,16 @@ class SCOTT(Method):
         set_fields(self, rank=multilinear_rank(self.rank))
         set_fields(self, rtol=as_number(self.rtol, "rtol"))
 
+    def check(self, problem: Problem) -> None:
+        (I, J, K_M), (I_H, J_H, K) = problem.msi.shape, problem.hsi.shape
+        check_rank(multilinear_rank(self.rank), (min(I, J * K_M), min(J, I * K_M), min(K, I_H * J_H)))
+
     def solve(
         self, problem: Any, *, rng: Any = None, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
         began = time.perf_counter()
         (I, J, K_M), (I_H, J_H, K) = problem.msi.shape, problem.hsi.shape
-        R1, R2, R3 = rank = multilinear_rank(self.rank)
-        check_rank(rank, (min(I, J * K_M), min(J, I * K_M), min(K, I_H * J_H)))
+        R1, R2, R3 = multilinear_rank(self.rank)
         hsi, msi = (np.asarray(image, dtype=np.float64) for image in (problem.hsi, problem.msi))
         U, _ = leading_vectors(msi.reshape(I, -1), R1)
         V, _ = leading_vectors(msi.transpose(1, 0, 2).reshape(J, -1), R2)

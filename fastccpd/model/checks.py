@@ -164,6 +164,12 @@ def check_values(cube: Array, name: str) -> None:
         raise ValueError(f"{name}: holds magnitudes up to only {largest:g}; {lowest:g} is needed, so rescale it")
 
 
+def is_in_range(cube: Array) -> bool:
+    """Whether all values are finite and their squares are: no copy is made."""
+    # A comparison with NaN is False.
+    return bool(max(float(cube.max()), -float(cube.min())) <= _MAGNITUDES[max(4, cube.dtype.itemsize)][1])
+
+
 def is_finite(array: Array) -> bool:
     """Whether all values are finite, by their sum: no copy is made."""
     with np.errstate(invalid="ignore", over="ignore"):

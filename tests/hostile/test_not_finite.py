@@ -30,6 +30,31 @@ def test_images_that_are_not_finite_end_in_a_status_where_nobody_looked(name, wh
         assert (result.n_iter, len(result.trace)) == (0, 1)
 
 
+@pytest.mark.parametrize("name", methods.names())
+def test_images_beyond_what_can_be_squared_end_in_a_status_where_nobody_looked(name):
+    hsi, msi, degradation = small_case()
+    result = fuse(hsi * 1e200, msi * 1e200, degradation, method=small_instance(name), check_finite=False)
+    assert result.status is Status.NOT_FINITE
+
+
+@pytest.mark.parametrize("name", methods.names())
+@pytest.mark.parametrize("dark", ["hsi", "msi", "both"])
+def test_a_dark_image_is_fused_without_a_warning(name, dark):
+    hsi, msi, degradation = small_case(noise=0.05)
+    hsi, msi = hsi * (dark == "msi"), msi * (dark == "hsi")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "rank: .* are not determined", UserWarning)  # which is true of SCOTT's core
+        result = fuse(hsi, msi, degradation, method=small_instance(name))
+    assert np.isfinite(result.sri).all()
+
+
+def test_ranks_chosen_on_dark_images_are_not_called_worse_than_dark():
+    hsi, msi, degradation = small_case()
+    result = fuse(0.0 * hsi, 0.0 * msi, degradation, method="nn-ccpd-nls", rank="auto", compress="auto", rng=0)
+    assert result.status is not Status.WORSE_THAN_DARK
+
+
 @dataclass(frozen=True, kw_only=True)
 class Broken(Method):
     """Gives what it is told to and calls it converged; the `good_from`-th start is the first without a flaw."""

@@ -146,7 +146,7 @@ def test_the_number_of_spectra_is_that_of_the_data_and_never_above_the_hsi():
     _, problem = problem_of()
     assert CNMF(max_iter=1).solve(problem, rng=np.random.default_rng(0)).image.render().shape == (20, 24, 12)
     with pytest.raises(ValueError, match=r"^rank: got 13; at most 12 is possible with this HSI"):
-        CNMF(rank=13).solve(problem, rng=np.random.default_rng(0))
+        CNMF(rank=13).check(problem)
 
 
 def test_cost_is_the_misfit_of_the_image_and_iterations_are_those_of_the_msi():
@@ -197,8 +197,8 @@ def test_operators_with_negative_weights_are_refused():
     P1 = problem.degradation.P1.toarray()
     P1[0, 0] = -0.25
     degradation = Degradation(P1, problem.degradation.P2, problem.degradation.PM)
-    with pytest.raises(ValueError, match=r"^degradation: P1 holds a weight of -0.25; 'cnmf' needs weights of"):
-        CNMF(rank=3).solve(Problem(problem.hsi, problem.msi, degradation), rng=np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"^degradation: got a weight of -0.25 in P1; weights of at least 0"):
+        CNMF(rank=3).check(Problem(problem.hsi, problem.msi, degradation))
 
 
 def test_a_clean_mixture_is_not_negative_and_far_above_the_interpolated_hsi():

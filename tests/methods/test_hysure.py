@@ -191,7 +191,7 @@ def test_a_degradation_that_is_no_periodic_blur_is_refused():
 def test_a_subspace_beyond_the_bands_is_refused():
     problem = problem_of(spectral_scene())
     with pytest.raises(ValueError, match=r"^rank: got 11; at most 10"):
-        HySure(rank=11).solve(problem)
+        HySure(rank=11).check(problem)
 
 
 @pytest.mark.parametrize(

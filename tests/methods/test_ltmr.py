@@ -172,7 +172,7 @@ def test_gaps_are_refused_in_a_sentence():
 
 def test_a_subspace_beyond_the_hsi_is_refused():
     with pytest.raises(ValueError, match=r"^rank: got 13; at most 12 is possible with this HSI"):
-        LTMR(rank=13).solve(problem_of(), rng=np.random.default_rng(0))
+        LTMR(rank=13).check(problem_of())
 
 
 @pytest.mark.parametrize("name", ["rank", "mu", "clusters", "patch", "step", "scale"])

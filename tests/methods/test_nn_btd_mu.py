@@ -217,7 +217,7 @@ def test_negative_weights_are_refused(name):
     operators = {other: getattr(degradation, other).toarray() for other in ("P1", "P2", "PM")}
     operators[name][0, 0] = -0.25
     with pytest.raises(ValueError, match=rf"^degradation: got a weight of -0.25 in {name}; weights of at least 0"):
-        NNBTDMU(rank=2).solve(Problem(hsi, msi, Degradation(**operators)), rng=np.random.default_rng(0))
+        NNBTDMU(rank=2).check(Problem(hsi, msi, Degradation(**operators)))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_options_out_of_range_are_refused(options, sentence):
 def test_more_materials_than_the_hsi_can_have_are_refused():
     _, hsi, msi, degradation = small_case((24, 20, 5), bands=3)
     with pytest.raises(ValueError, match=r"^rank: got 6; at most 5 is possible with this HSI"):
-        NNBTDMU().solve(Problem(hsi, msi, degradation), rng=np.random.default_rng(0))
+        NNBTDMU().check(Problem(hsi, msi, degradation))
 
 
 def test_it_is_registered_with_its_defaults():

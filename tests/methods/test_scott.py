@@ -134,7 +134,7 @@ def test_one_number_is_the_rank_of_all_three_modes():
 )
 def test_scott_refuses_a_rank_beyond_the_dimension(rank, sentence):
     with pytest.raises(ValueError, match=f"^{sentence}"):
-        SCOTT(rank=rank).solve(noisy_problem())
+        SCOTT(rank=rank).check(noisy_problem())
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_b_scott_does_not_look_at_the_spatial_degradation():
 )
 def test_b_scott_refuses_what_its_blocks_do_not_hold(options, sentence):
     with pytest.raises(ValueError, match=f"^{sentence}"):
-        BSCOTT(**options).solve(noisy_problem())
+        BSCOTT(**options).check(noisy_problem())
 
 
 @pytest.mark.parametrize(
