@@ -10,9 +10,6 @@ from .map_system import MapSystem, inner
 # Reweighted squares for each λ, and conjugate gradient steps for each of them.
 REWEIGHTINGS, CG_STEPS, CG_RTOL = 3, 40, 0.2
 
-# Where there is little noise, further squares of a λ are solved as far as the first one was, no less than to this part.
-_LEAST_RTOL = 0.6
-
 # Differences below this part of the noise of the best map count as none. With a weak λ nothing is flat to that degree,
 # and more rounding makes the squares easier to solve: it grows as λ⁻², up to a limit.
 ROUNDING, MOST_ROUNDING = 0.025, 0.5
@@ -35,14 +32,15 @@ class MapPath:
 
     Attributes
     ----------
-    brief : bool
-        Whether the squares of a λ are all solved to one and the same residual, a part of that which the first begins
-        with: on a way where each λ is only a step.
+    loosest : float
+        Further squares of a λ are solved as far as the first one was, and at least to this part of their residual.
+    objective : float
+        ½ χ² + λ TV as the last square promises it, no less than it is.
     """
 
     def __init__(self, system: MapSystem, Z: Array, target: Array | None = None):
         self.system, self.data, self.Z, self._target = system, system.data, Z, target
-        self.brief, self._first = False, (np.inf, 0.0)
+        self.loosest, self.objective, self._first = CG_RTOL, np.inf, (np.inf, 0.0)
 
     @property
     def target(self) -> Array:
@@ -61,6 +59,7 @@ class MapPath:
             self.reweight(strength)
             before, predicted = self._solve(strength)
         # The square bounds the price of edges from above: the objective falls by no less than the square does.
+        self.objective = before - predicted
         return predicted / max(before, 1e-300)
 
     def reweight(self, strength: float) -> None:
@@ -79,9 +78,9 @@ class MapPath:
         """The part of its residual that a square is solved to."""
         if self._first[0] != strength:
             self._first = strength, ry
-        if not self.brief or not ry > 0.0:
+        if not ry > 0.0:
             return CG_RTOL
-        return float(np.clip(CG_RTOL * np.sqrt(self._first[1] / ry), CG_RTOL, _LEAST_RTOL))
+        return float(np.clip(CG_RTOL * np.sqrt(self._first[1] / ry), CG_RTOL, self.loosest))
 
 
 def weight_of_least_risk(weights: Sequence[float] | Array, risks: Sequence[float] | Array) -> float:

@@ -62,7 +62,7 @@ class Probed:
         target += data.target
         before, self._before = self._before, self.path.Z
         disturbed = MapPath(self.path.system, before, target)
-        disturbed.brief = self.path.brief
+        disturbed.loosest = self.path.loosest
         return disturbed, probe
 
 
