@@ -20,9 +20,10 @@ def rivals_golden():
 
 
 def rivals_scene(folder, name, snr=None):
-    """(scene, problem): "stereo", landsat bands, values up to 1; noise from seed 0, on the HSI first."""
-    cube = scenes.load(name, folder, crop_to=4).cube.astype(np.float64)
+    """(scene, problem): "stereo", the scene's own response, values up to 1; noise from seed 0, on the HSI first."""
+    scene = scenes.load(name, folder, crop_to=4)
+    cube = scene.cube.astype(np.float64)
     cube = cube if name == "salinas-a" else cube / cube.max()
-    degradation, rng = preset("stereo", cube.shape), np.random.default_rng(0)
+    degradation, rng = preset("stereo", cube.shape, PM=scene.response), np.random.default_rng(0)
     images = degrade(cube, degradation)
     return cube, Problem(*(images if snr is None else (add_noise(image, snr, rng) for image in images)), degradation)

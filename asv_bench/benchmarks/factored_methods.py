@@ -21,14 +21,13 @@ def nn_btd_mu(problem, options, rng):
     """The image of NN-BTD with its `options`, without a volume term, spectra of unit norm, one rank for all maps."""
     P1, P2, PM = (getattr(problem.degradation, name).toarray() for name in ("P1", "P2", "PM"))
     scale, beta, lam = np.quantile(problem.msi, 0.999), options.beta, options.lam
-    H, M = problem.hsi / scale, problem.msi / scale
-    C = np.maximum(vertices(H.reshape(-1, H.shape[2]), options.rank, threshold="nascimento", rng=rng), EPS)
+    H, M = np.maximum(problem.hsi / scale, 0.0), np.maximum(problem.msi / scale, 0.0)
+    C = np.maximum(vertices(H.reshape(-1, H.shape[2]), options.rank, threshold="nascimento", runs=1, rng=rng), EPS)
     maps = np.linalg.lstsq(PM @ C, M.reshape(-1, M.shape[2]).T, rcond=None)[0].reshape(-1, *M.shape[:2])
     maps[maps < 0.0] = 1e-25
-    A, B = (rng.random((options.rank, n, options.map_rank)) for n in M.shape[:2])
+    A, B = (np.empty((options.rank, n, options.map_rank)) for n in M.shape[:2])
     for X, A_r, B_r in zip(maps, A, B):
-        A_r[:], B_r[:] = nmf(X, A_r, B_r, beta)
-    H, M = np.maximum(H, 0.0), np.maximum(M, 0.0)
+        A_r[:], B_r[:] = nmf(X, rng.random(A_r.shape), rng.random(B_r.shape), beta)
 
     def maps_and_weights():
         S = A @ B.swapaxes(1, 2)

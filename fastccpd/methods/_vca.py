@@ -14,6 +14,10 @@ count principal components and the mean have of it, of K bands,
     SNR = 10 log10 (P_x − count/K P_y) / (P_y − P_x).
 
 A vertex is returned as it is in the subspace, without what the reduction took away.
+
+Directions are uniform random numbers, as published: so they lie in one orthant of the coordinates, and what is found
+depends on the signs of the axes, which are those that LAPACK gives the singular vectors of the second moments. Where
+the best of several runs is asked for, directions are normal, and the signs do not matter.
 """
 
 import math
@@ -46,8 +50,9 @@ def vertices(pixels, count, *, threshold=None, runs=20, rng=None):
     threshold : {None, "nascimento", "toolbox"}
         Above which SNR the projective form is taken. None: the affine form in any case.
     runs : int
-        How often vertices are looked for; the first that span the largest volume are kept. Runs often find the same
-        ones in another order: rounding, and with it the unit of the data, is not to choose among those.
+        How often vertices are looked for: once, as published, or, in normal directions, more often. The first that span
+        the largest volume are kept. Runs often find the same ones in another order: rounding, and with it the unit of
+        the data, is not to choose among those.
     rng : Generator, optional
         Where the directions come from; by default a generator of its own, the same each time.
 
@@ -56,15 +61,14 @@ def vertices(pixels, count, *, threshold=None, runs=20, rng=None):
     (K, count) array
     """
     rng = np.random.default_rng(0) if rng is None else rng
-    if threshold is not None and _is_clean(pixels, count, threshold):
-        projected, candidates = _projective(pixels, count)
-    else:
-        projected, candidates = _affine(pixels, count)
+    axes_of, draw = (_axes_of_moments, rng.random) if runs == 1 else (_principal_axes, rng.standard_normal)
+    form = _projective if threshold is not None and _is_clean(pixels, count, threshold) else _affine
+    projected, candidates = form(pixels, count, axes_of)
     best, largest = np.zeros((pixels.shape[1], 0)), -np.inf
     for _ in range(runs):
         found, taken = [], np.eye(count)[:, -1:]
         while len(found) < count:
-            direction = rng.standard_normal(count)
+            direction = draw(count)
             direction -= taken @ (taken.T @ direction)
             found.append(int(np.abs(projected @ direction).argmax()))
             taken, _ = np.linalg.qr(projected[found].T)
@@ -89,19 +93,19 @@ def _is_clean(pixels, count, threshold):
     return (abs(snr) if threshold == "toolbox" else snr) > THRESHOLDS[threshold](count)
 
 
-def _affine(pixels, count):
+def _affine(pixels, count, axes_of):
     """The pixels in `count` coordinates, and a function from places in them to spectra."""
     mean = pixels.mean(axis=0)
     centred = pixels - mean
-    axes = _principal_axes(centred, count - 1)
+    axes = axes_of(centred, count - 1)
     reduced = centred @ axes
     lifted = np.column_stack([reduced, np.full(len(pixels), np.linalg.norm(reduced, axis=1).max())])
     return lifted, lambda found: mean[:, None] + axes @ reduced[found].T
 
 
-def _projective(pixels, count):
+def _projective(pixels, count, axes_of):
     """As `_affine`; a pixel that is orthogonal to the mean, as a dark one, is no candidate."""
-    axes = _principal_axes(pixels, count)
+    axes = axes_of(pixels, count)
     reduced = pixels @ axes
     brightness = (reduced @ reduced.mean(axis=0))[:, None]
     divided = np.divide(reduced, brightness, out=np.zeros_like(reduced), where=brightness > 0.0)
@@ -115,3 +119,8 @@ def _principal_axes(pixels, count):
     axes, _ = leading_vectors(pixels.T, count)
     # LAPACK leaves the signs open, and with them the random directions' meaning.
     return axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(count)] < 0.0, -1.0, 1.0)
+
+
+def _axes_of_moments(pixels, count):
+    """The leading singular vectors of the second moments, with the signs that LAPACK gives them."""
+    return np.linalg.svd(pixels.T @ pixels / len(pixels))[0][:, :count]

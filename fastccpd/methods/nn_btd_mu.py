@@ -24,6 +24,7 @@ it.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -309,16 +310,22 @@ def _random_factors(sri_shape, options, rng):
     """Where the factorisation of the maps starts from."""
     I, J, _ = sri_shape
     L = int(np.max(options.map_rank))
-    return rng.random((options.rank, I, L)), rng.random((options.rank, J, L))
+    A, B = np.empty((options.rank, I, L)), np.empty((options.rank, J, L))
+    for factor in chain.from_iterable(zip(A, B, strict=True)):  # material by material
+        rng.random(out=factor)
+    return A, B
 
 
 def _spectra_and_maps(problem, scale, rank, rng):
-    """Vertices of the HSI, and the maps with which they fit the MSI best; what is missing is set to its band's mean."""
+    """Vertices of the HSI, and the maps with which they fit the MSI best; what is missing is set to its band's mean.
+
+    Of both images what is below zero is set to zero first.
+    """
     hsi, msi = (
-        filled(image, valid) / scale
+        np.maximum(filled(image, valid) / scale, 0.0)
         for image, valid in ((problem.hsi, problem.hsi_valid), (problem.msi, problem.msi_valid))
     )
-    C = vertices(hsi.reshape(-1, hsi.shape[2]), rank, threshold="nascimento", rng=rng)
+    C = vertices(hsi.reshape(-1, hsi.shape[2]), rank, threshold="nascimento", runs=1, rng=rng)
     C = np.maximum(C, FLOOR)
     maps = np.linalg.lstsq(problem.degradation.PM @ C, msi.reshape(-1, msi.shape[2]).T, rcond=None)[0]
     maps[maps < 0.0] = _START_FLOOR
