@@ -9,6 +9,9 @@ the phase of the sampling; where it sits is written in P1 and P2. Along an axis 
   last of them a constant. Rows whose weights do not have a positive sum have no such place and are left out; rows at
   one place count with their mean.
 
+A pixel is divided by the sum of its row's weights, so that what is interpolated is in the unit of the scene, at the
+border of a blur that finds nothing beyond it as anywhere.
+
 A spline is a sum of few bells at each place: along an axis the interpolation is T = B C, with C (bells, coarse) dense,
 the bells' coefficients, and B (fine, bells) sparse, four values a row. C is applied at the coarse pixels, where it
 costs little, and B at the fine ones: 4 products a value for each axis, where T has as many as there are coarse pixels.
@@ -24,6 +27,9 @@ from ..estimation.map_data import compressed_rows
 from ..kernels.maps import along
 from ..model.types import Array
 from ._circular import centroid, ratio_and_taps
+
+# A sum of weights that is a smaller part of their magnitudes says nothing of the unit.
+_LEAST_SUM = 1e-3
 
 # Places that are nearer to each other than this part of a fine pixel are one.
 _ONE_PLACE = 1e-9
@@ -99,11 +105,21 @@ class Upsampling:
 
 def upsampling(degradation: Any) -> Upsampling:
     """The `Upsampling` that belongs to P1 and P2 of a degradation."""
-    return Upsampling(_line(degradation.P1), _line(degradation.P2))
+    return Upsampling(*(_in_unit_of_scene(_places_of(P), P) for P in (degradation.P1, degradation.P2)))
 
 
-def _line(P):
-    """The interpolation along one axis."""
+def sums_of_weights(P: Any) -> Array:
+    """What each row of P weighs: one where it has no positive sum."""
+    sums = np.asarray(P.sum(axis=1)).ravel()
+    return np.where(sums > _LEAST_SUM * np.asarray(abs(P).sum(axis=1)).ravel(), sums, 1.0)
+
+
+def _in_unit_of_scene(line, P):
+    return Line(line.bells, line.coefficients / sums_of_weights(P))
+
+
+def _places_of(P):
+    """The interpolation along one axis of what stands at the places of its rows."""
     coarse, fine = P.shape
     try:
         d, taps = ratio_and_taps(P, "P")

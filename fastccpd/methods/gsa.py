@@ -9,6 +9,8 @@ and take over what the prediction lacks, as far as they follow it:
 
     Z_b = U_b + g_b (M_m − mean M_m − I_m),          g_b = ⟨I_m, U_b − mean U_b⟩ / ⟨I_m, I_m⟩.
 
+H and L are in the unit of the scene: both are divided by the sums of weights of P1 and P2 at each pixel.
+
 The interpolation is linear, U = T1 H T2', so all but the last line happens at the HSI's pixels: a mean over U is a
 weighted mean over H, the products with I_m are those with T1'T1 i_m T2'T2, where i_m = Σ_b α_b H_b. What is added has
 the mean zero, so each band keeps the mean of U_b. What the sensors see of Z is the same line with fewer bands or
@@ -26,15 +28,17 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import linalg
+from scipy.sparse import diags_array
 
 from ..blas import one_blas_thread
 from ..estimation.moments import SceneBands
 from ..model.checks import as_number, set_fields
+from ..model.degradation import Degradation
 from ..model.problem import as_part
 from ..model.types import Array, Callback, Part, Shape
 from ._iteration import finished
 from ._spectral import half_square, robust_maximum
-from ._upsampling import Upsampling, upsampling
+from ._upsampling import Upsampling, sums_of_weights, upsampling
 from .method import SharesBands, Solution, memory_of_phases, register
 
 # A band that departs from its mean by less than this part of its size is constant.
@@ -92,14 +96,18 @@ class GSA(SharesBands):
         problem, scene = problem if isinstance(problem, tuple) else (problem, None)
         P1, P2 = problem.degradation.P1, problem.degradation.P2
         scale = robust_maximum(problem.msi, problem.hsi)
-        hsi, msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
-        (I, J, K_M), up = msi.shape, upsampling(problem.degradation)
+        measured, msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
+        sums = [sums_of_weights(P) for P in (P1, P2)]
+        means = Degradation(*(diags_array(1.0 / s) @ P for s, P in zip(sums, (P1, P2))), problem.degradation.PM)
+        weights = np.multiply.outer(*sums)[:, :, None]
+        (I, J, K_M), hsi, up = msi.shape, measured / weights, upsampling(means)
         if scene is None:
-            prediction, gains, mean = self._fitted(hsi, _seen(P1, P2, msi), up)
+            prediction, gains, mean = self._fitted(hsi, _seen(means.P1, means.P2, msi), up)
         else:
             centre, alpha, gains = self._fitted_to_scene(scene.moments, K_M)
-            prediction = np.moveaxis((hsi - centre[K_M:] / scale) @ alpha.T, 2, 0)
-            mean = centre[:K_M, None, None] / scale
+            centre = centre / (scale * weights.mean())
+            prediction = np.moveaxis((hsi - centre[K_M:]) @ alpha.T, 2, 0)
+            mean = centre[:K_M, None, None]
 
         details = msi.reshape(-1, K_M).T.reshape(K_M, I, J) - up.maps(prediction)
         details -= details.mean(axis=(1, 2), keepdims=True) if mean is None else mean
@@ -108,7 +116,7 @@ class GSA(SharesBands):
         PM = problem.degradation.PM.toarray()
         misfit = half_square(up.fine(image.coefficients @ PM.T) + details @ (gains @ PM.T), msi)
         back = Upsampling(up.rows.seen_by(P1), up.columns.seen_by(P2))
-        misfit += half_square(back.image(hsi) + _seen(P1, P2, details) @ gains, hsi)
+        misfit += half_square(back.image(hsi) + _seen(P1, P2, details) @ gains, measured)
         return finished(image, misfit * scale**2, began, callback)
 
     def _fitted(self, hsi, seen, up):

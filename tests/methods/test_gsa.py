@@ -9,7 +9,7 @@ from rival_scenes import rivals_golden, rivals_scene
 from scenery import assert_memory_estimate_is_close, band_means, blur, observe
 
 from fastccpd import Degradation, Problem, Status, fuse
-from fastccpd.imaging import degrade, gaussian, metrics
+from fastccpd.imaging import degrade, gaussian, metrics, scenes
 from fastccpd.methods import GSA, get
 from fastccpd.methods._upsampling import upsampling
 
@@ -153,3 +153,34 @@ def test_figures_of_the_scenes(data_folder, name, snr, figures):
     image = GSA().solve(problem).image.render()
     assert metrics.rsnr(image, cube) == pytest.approx(figures[0], abs=0.01)
     assert metrics.sam(image, cube) == pytest.approx(figures[1], abs=0.01)
+
+
+@pytest.mark.parametrize("gain", [10.0, 0.1])
+def test_operators_whose_rows_do_not_sum_to_one_give_the_image_of_those_that_do(gain):
+    shape = (24, 20, 12)
+    scene = scenes.synthetic(shape).cube
+    degradation = Degradation(*gaussian(shape[:2], 4), band_means(shape[2], 3))
+    other = Degradation(gain * degradation.P1, degradation.P2, degradation.PM)
+    images = [fuse(*degrade(scene, given), given, method="gsa").sri for given in (degradation, other)]
+    np.testing.assert_allclose(images[1], images[0], rtol=1e-9)
+
+
+def test_a_blur_that_finds_nothing_beyond_the_border_leaves_it_as_bright_as_the_rest():
+    shape = (40, 36, 12)
+    scene = scenes.synthetic(shape).cube
+    PM = band_means(shape[2], 3)
+    sides = [gaussian_rows(n) for n in shape[:2]]
+    zero_padded = Degradation(*sides, PM)
+    normalised = Degradation(*(side / side.sum(axis=1, keepdims=True) for side in sides), PM)
+    scores = [
+        metrics.rsnr(fuse(*degrade(scene, given), given, method="gsa").sri, scene)
+        for given in (zero_padded, normalised)
+    ]
+    assert scores[0] == pytest.approx(scores[1], abs=0.1)
+
+
+def gaussian_rows(fine, ratio=4):
+    """A Gaussian around every fourth pixel, cut at the border: rows there sum to less than one."""
+    places = np.arange(fine // ratio) * ratio + 0.5
+    weights = np.exp(-0.5 * ((np.arange(fine) - places[:, None]) / 1.7) ** 2)
+    return weights / weights.sum(axis=1).max()
