@@ -118,4 +118,5 @@ def _draw(name, rows, folder, messages):
     else:
         plots.save(figures.curves(rows, by), files[f"{name}.png"])
         plots.save(figures.curves(rows, by, filtered=True), files[f"{name}-lee.png"])
-    return f"{table}\nWritten to {printable(folder)}: {', '.join(files)}\n"
+    written = [file for file, path in files.items() if path.exists()]
+    return f"{table}\nWritten to {printable(folder)}: {', '.join(written)}\n"

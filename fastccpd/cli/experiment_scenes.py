@@ -60,7 +60,7 @@ def run(options):
     check_drawable(files["rows.jsonl"], found)
     drawn = options.messages.can_draw("pictures need")
     print(_draw(found, files, drawn), end="")
-    written = [name for name in _FILES if drawn or not name.endswith(".png")]
+    written = [name for name, path in files.items() if path.exists() and (drawn or path.suffix != ".png")]
     print(f"\nWritten to {printable(folder)}: {', '.join(written)}")
     # That a setting of a list is too much for a scene is no news.
     errors = [row for row in found if "error" in row and not row["tuned"]]

@@ -16,9 +16,6 @@ from ..imaging import lee, metrics, scenes
 from ..model.checks import as_count
 from .simulating import Case, simulated
 
-# What a method may raise on images it cannot use, or in a computation gone wrong.
-_REFUSALS = (ValueError, TypeError, MemoryError, ArithmeticError, RuntimeError)
-
 
 def score_method(
     method: "str | methods.Method | type[methods.Method] | Callable[..., Any]",
@@ -135,7 +132,7 @@ def scored(
             row["metrics"] = _scores(image, case)
             row |= {"lee": _scores(lee(image), case)} if filtered else {}
             row |= {} if further is None else further(image, case)
-        except _REFUSALS as error:
+        except Exception as error:  # whatever a method of others raises, the other rows are still to come
             for outcome in ("seconds", "cpu_seconds", "peak_memory", "metrics"):
                 row.pop(outcome, None)
             return {**row, "error": str(error) or type(error).__name__}

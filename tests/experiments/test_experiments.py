@@ -193,7 +193,7 @@ def test_the_command_takes_rows_of_files_and_draws_from_them(tmp_path, capsys):
     assert main([*drawn, "--scene", "synthetic"]) == 0
     assert (third / "medians.md").read_bytes() == (first / "medians.md").read_bytes()
     assert not (third / "rows.jsonl").exists()
-    capsys.readouterr()
+    assert "third: rows.csv, medians.md" in capsys.readouterr().out
     assert main([*drawn, "--scene", "moffett"]) == 2
     assert "kept.jsonl.gz: holds no rows" in capsys.readouterr().err
 

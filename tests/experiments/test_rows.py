@@ -264,6 +264,9 @@ class TestScoreMethod:
         (row,) = score_method(refuses)
         assert row["error"] == "out of luck"
         assert rows.fault(row) is None
+        (row,) = score_method(lambda hsi, msi, degradation: {}["band"], name="careless")
+        assert row["error"] == "'band'"
+        assert rows.fault(row) is None
         (row,) = score_method(lambda hsi, msi, degradation: hsi, name="coarse")
         assert "shape" in row["error"]
         assert rows.fault(row) is None
