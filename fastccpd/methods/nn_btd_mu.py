@@ -322,9 +322,11 @@ def _spectra_and_maps(problem, scale, rank, rng):
     Of both images what is below zero is set to zero first.
     """
     hsi, msi = (
-        np.maximum(filled(image, valid) / scale, 0.0)
+        filled(image, valid) / scale
         for image, valid in ((problem.hsi, problem.hsi_valid), (problem.msi, problem.msi_valid))
     )
+    for image in (hsi, msi):
+        np.maximum(image, 0.0, out=image)
     C = vertices(hsi.reshape(-1, hsi.shape[2]), rank, threshold="nascimento", runs=1, rng=rng)
     C = np.maximum(C, FLOOR)
     maps = np.linalg.lstsq(problem.degradation.PM @ C, msi.reshape(-1, msi.shape[2]).T, rcond=None)[0]
