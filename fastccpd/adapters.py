@@ -6,6 +6,8 @@ it wants all modes, `mttkrps`; both form Khatri-Rao matrices. The adapters here 
 views, other array libraries) is left to the package's own routine.
 """
 
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -16,7 +18,26 @@ from numpy.typing import ArrayLike
 
 from .kernels import mttkrp, mttkrp_all
 
-__all__ = ["pyttb_tensor", "tensorly_on_fastccpd"]
+__all__ = ["pyttb_on_fastccpd", "pyttb_tensor", "tensorly_on_fastccpd"]
+
+# Who holds a package on our kernels: the first that comes puts them in, the last that goes takes them out.
+_lock, _users, _undo = threading.Lock(), Counter(), {}
+
+
+@contextmanager
+def _held(package, change):
+    """A package changed as long as somebody is within; `change` returns what undoes it."""
+    with _lock:
+        if not _users[package]:
+            _undo[package] = change()
+        _users[package] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users[package] -= 1
+            if not _users[package]:
+                _undo.pop(package)()
 
 
 @contextmanager
@@ -36,7 +57,6 @@ def tensorly_on_fastccpd() -> Iterator[None]:
     tenalg = import_module("tensorly.tenalg")  # most of its functions come into being at run time
     name = "unfolding_dot_khatri_rao"
     backends = [type(tenalg.load_backend(one)) for one in tenalg.available_backend_names]
-    own = {backend: getattr(backend, name) for backend in backends}
 
     def answering_for(theirs):
         def unfolding_dot_khatri_rao(tensor, cp_tensor, mode):
@@ -48,13 +68,17 @@ def tensorly_on_fastccpd() -> Iterator[None]:
 
         return unfolding_dot_khatri_rao
 
-    for backend in backends:
-        backend.register_method(name, answering_for(own[backend]))
-    try:
+    def register(methods):
+        for backend, method in methods.items():
+            backend.register_method(name, method)
+
+    def change():
+        own = {backend: getattr(backend, name) for backend in backends}
+        register({backend: answering_for(theirs) for backend, theirs in own.items()})
+        return lambda: register(own)
+
+    with _held("tensorly", change):
         yield
-    finally:
-        for backend in backends:
-            backend.register_method(name, own[backend])
 
 
 @contextmanager
@@ -73,15 +97,17 @@ def pyttb_on_fastccpd() -> Iterator[None]:
     """
     import pyttb
 
-    kind = pyttb.tensor
-    own = {name: getattr(kind, name) for name in ("mttkrp", "mttkrps")}
-    for name, method in _pyttb_methods(own["mttkrp"], own["mttkrps"]).items():
-        setattr(kind, name, method)
-    try:
+    def give(methods):
+        for name, method in methods.items():
+            setattr(pyttb.tensor, name, method)
+
+    def change():
+        own = {name: getattr(pyttb.tensor, name) for name in ("mttkrp", "mttkrps")}
+        give(_pyttb_methods(own["mttkrp"], own["mttkrps"]))
+        return lambda: give(own)
+
+    with _held("pyttb", change):
         yield
-    finally:
-        for name, method in own.items():
-            setattr(kind, name, method)
 
 
 def pyttb_tensor(array: ArrayLike) -> Any:

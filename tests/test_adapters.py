@@ -134,3 +134,25 @@ def test_pyttb_makes_no_copy_of_fortran_order():
     pytest.importorskip("pyttb")
     array = np.asfortranarray(TENSOR)
     assert np.shares_memory(adapters.pyttb_tensor(array).data, array)
+
+
+@pytest.mark.parametrize("package", ["tensorly", "pyttb"])
+def test_contexts_that_overlap_leave_the_package_as_it_was(package):
+    """As two threads have them: the first to come is the first to go."""
+    pytest.importorskip(package)
+    if package == "pyttb":
+        import pyttb
+
+        context, method = adapters.pyttb_on_fastccpd, lambda: pyttb.tensor.mttkrp
+    else:
+        import tensorly
+
+        backend = type(tensorly.tenalg.load_backend("core"))
+        context, method = adapters.tensorly_on_fastccpd, lambda: backend.unfolding_dot_khatri_rao
+    own, first, second = method(), context(), context()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert method() is not own, "somebody is still within"
+    second.__exit__(None, None, None)
+    assert method() is own

@@ -25,7 +25,7 @@ def page(sources: Sources | Iterable[types.Path], title: str = "Results") -> str
     Parameters
     ----------
     sources : Sources or iterable of paths
-        What `read` gives, or what it takes.
+        What `read` gives, or what it takes. Sentences on what cannot be shown are added to its faults.
     title : str
 
     Returns
@@ -39,7 +39,7 @@ def page(sources: Sources | Iterable[types.Path], title: str = "Results") -> str
     >>> html = dashboard.page(["rows.jsonl.gz", ".asv/results"])  # doctest: +SKIP
     """
     sources = sources if isinstance(sources, Sources) else read(sources)
-    faults = list(sources.faults)
+    faults = sources.faults
     fusions, speeds = ([row for row in sources.rows if row["kind"] == kind] for kind in ("fusion", "speed"))
     numbers: dict[str, Any] = {"board": None, "history": None, "roofs": roofs(speeds)}
     sections: dict[str, Markup] = {}
@@ -49,7 +49,9 @@ def page(sources: Sources | Iterable[types.Path], title: str = "Results") -> str
         sections["Quality against time"] = _place("tradeoff", _FRONT)
         sections["Curves"] = _place("curves", _CURVES)
     if sources.results:
-        numbers["history"] = history(sources.results, sources.benchmarks, faults)
+        found: list[str] = []
+        numbers["history"] = history(sources.results, sources.benchmarks, found)
+        faults += [sentence for sentence in found if sentence not in faults]  # a page may be made twice
         sections["History of speed"] = _place("history", _HISTORY)
     if ratios := ratio_tables(speeds):
         sections["Side by side"] = element("p", _RATIOS) + ratios

@@ -42,7 +42,7 @@ def badge(rows: list[Row], system: str | None = None) -> str:
     ValueError
         If there is no row to speak of, or none of that system.
     """
-    cells = _cells([row for row in rows if row["kind"] == "fusion"])
+    cells = _cells(_named_apart([row for row in rows if row["kind"] == "fusion"]))
     if cells or system is not None:
         name, words, share = _wins(cells, system)
         return _drawn(label_of(name), words, "#007a59" if share >= 0.5 else "#0072b2")
@@ -54,6 +54,20 @@ def badge(rows: list[Row], system: str | None = None) -> str:
         raise ValueError("rows: none has a score or a speed-up; rows of docs/rows.md are needed for a badge")
     baseline, found = max(ratios.items(), key=lambda item: len(item[1]))
     return _drawn("speed", f"{median(found):.1f}× {baseline}", "#007a59" if median(found) >= 1.0 else "#0072b2")
+
+
+def _named_apart(rows):
+    """The rows, and where two packages have a system of one name, that of the other package with the package's."""
+    packages: dict[str, set[str]] = {}
+    for row in rows:
+        packages.setdefault(row["system"], set()).add(row["package"])
+    shared = {system for system, found in packages.items() if len(found) > 1}
+
+    def name(row):
+        own = row["system"] not in shared or row["package"] == "fastccpd"
+        return row["system"] if own else f"{row['system']} of {row['package']}"
+
+    return [{**row, "system": name(row)} for row in rows]
 
 
 def _cells(rows):

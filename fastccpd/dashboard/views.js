@@ -81,13 +81,13 @@ const byMethod = (entries, state) => {
 };
 
 const value = (column) => (entry) => (entry[column] === undefined ? null : entry[column]);
-const scores = (heads) => [
+const scores = (heads) => board ? [
   { key: "rsnr", head: heads + METRIC.rsnr.label, value: value(RSNR), cell: (e) => decimals(e[RSNR]), figure: true, first: "desc" },
   { key: "sam", head: heads + METRIC.sam.label, value: value(SAM), cell: (e) => decimals(e[SAM]), figure: true },
   { key: "ergas", head: heads + METRIC.ergas.label, value: value(ERGAS), cell: (e) => decimals(e[ERGAS]), figure: true },
   { key: "seconds", head: heads + "time", value: value(SECONDS), cell: (e) => time(e[SECONDS]), figure: true },
   { key: "memory", head: heads + "memory", value: value(MEMORY), cell: (e) => bytes(e[MEMORY]), figure: true },
-];
+] : [];
 const method = { key: "method", head: "method", value: (e) => nameOf(e), cell: methodCell };
 const source = { key: "package", head: "package", value: (e) => systemOf(e).package, cell: (e) => `${systemOf(e).package}\u00a0${versionOf(e)}` };
 

@@ -106,6 +106,8 @@ class CoupledCPD:
         regularisers: Sequence[Regulariser] = (),
         scale: float = 1.0,
     ):
+        if isinstance(terms, Term):
+            raise TypeError("terms: got a single Term; a sequence of them is needed")
         self.terms = tuple(terms)
         I, J, K = scene_shape_of(self.terms)
         self.parametrisation = per_mode(parametrisation)
@@ -207,6 +209,7 @@ class CoupledCPD:
 
     def cost(self, x: Vector) -> float:
         """f(x)."""
+        x = self._as_point(x, "x")
         if not self._trial.is_at(x):
             self._evaluate(self._trial, x)
         return self._trial.cost
@@ -231,6 +234,8 @@ class CoupledCPD:
 
     def hessp(self, z: Vector) -> Vector:
         """H z at the linearisation point."""
+        self._check_linearised()
+        z = self._as_point(z, "z")
         here, product = self._here, np.empty(self.shape)
         self._block_walk.product(np.array(z, np.float64, order="C"), product)
         for prior in self._priors("factors"):
@@ -241,7 +246,8 @@ class CoupledCPD:
 
     def precondition(self, r: Vector) -> Vector:
         """M⁻¹ r: one damped R×R block of H for each row of x, factored once per linearisation point."""
-        out = np.empty(self.shape)
+        self._check_linearised()
+        r, out = self._as_point(r, "r"), np.empty(self.shape)
         solve_blocks(*self._factored(), _vector(r), out, work=6.0 * out.size * self.rank, least=LEAST)
         return out
 
@@ -280,8 +286,21 @@ class CoupledCPD:
 
     def factors(self, x: Vector) -> Factors:
         """The factors A, B, C of the scene in the caller's units: φ(x), the scale put into C."""
+        x = self._as_point(x, "x")
         A, B, C = (np.array(phi.value(x[rows])) for phi, rows in zip(self.parametrisation, self.modes, strict=True))
         return Factors(A, B, C * self.scale)
+
+    def _as_point(self, x, name):
+        """x, if it is real and of the shape of all points: kernels do not look."""
+        x = np.asarray(x)
+        if x.shape != self.shape or x.dtype.kind not in "fiub":
+            needed = f"a real array of shape {self.shape}, rows of all modes by terms, is needed"
+            raise ValueError(f"{name}: got shape {x.shape} and dtype {x.dtype}; {needed}")
+        return x
+
+    def _check_linearised(self):
+        if not self._here.misfits:
+            raise ValueError("objective: it is linearised nowhere; cost_and_gradient(x) is needed first")
 
     def _priors(self, space):
         return [prior for prior in self.regularisers if prior.space == space]

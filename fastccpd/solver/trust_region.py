@@ -215,8 +215,13 @@ def minimize(
     array([3., 3., 3., 3.])
     """
     check_members(objective, "objective", ("cost", "cost_and_gradient", "hessp", "precondition"))
-    options = options or Options()
-    state = x0 if isinstance(x0, State) else State(np.array(x0, dtype=np.float64))
+    options = Options() if options is None else options
+    if not isinstance(options, Options):
+        raise TypeError(f"options: got {type(options).__name__}; a fastccpd.solver.Options is needed")
+    for name, given in (("callback", callback), ("pulse", pulse)):
+        if given is not None and not callable(given):
+            raise TypeError(f"{name}: got {given!r}; a function of the state, or None, is needed")
+    state = x0 if isinstance(x0, State) else State(_as_start(x0))
     state.status = None
     before, started = state.seconds, time.perf_counter()
 
@@ -292,6 +297,13 @@ def minimize(
         state.n_iter += 1
         state.seconds = before + time.perf_counter() - started
         _record(state, norm, rho=float(rho), cg_iterations=products)
+
+
+def _as_start(x0):
+    x = np.array(x0)
+    if x.dtype.kind not in "fiub" or not x.size:
+        raise ValueError(f"x0: got shape {x.shape} and dtype {x.dtype}; a real array that is not empty is needed")
+    return x.astype(np.float64)
 
 
 class _Halted(Exception):

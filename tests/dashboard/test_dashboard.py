@@ -336,6 +336,9 @@ def test_the_badge_counts_cells_in_which_a_system_is_best():
     assert "GSA: best R-SNR in 1 of 3" in dashboard.badge(found, "gsa")
     with pytest.raises(ValueError, match="system: got 'scott'; one that is compared in the rows is needed: auto, gsa"):
         dashboard.badge(found, "scott")
+    theirs = [fusion(snr=snr, rsnr=99.0, package="theirs", version="2") for snr in (10.0, 20.0, 30.0)]
+    assert "auto: best R-SNR in 0 of 3" in dashboard.badge(found + theirs), "their auto is another one"
+    assert "best R-SNR in 3 of 3" in dashboard.badge(found + theirs, "auto of theirs")
     assert "8.0× tensorly 0.10.0" in dashboard.badge([speed()])
     with pytest.raises(ValueError, match="rows: none has a score"):
         dashboard.badge([])
@@ -363,6 +366,15 @@ def test_the_command_writes_a_page_and_a_badge(tmp_path, capsys, monkeypatch):
     assert cli.main(["dashboard", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["results"] == 2
     assert "History of speed" in (tmp_path / "fastccpd-dashboard.html").read_text(encoding="utf-8")
+
+
+def test_the_command_names_what_asv_cannot_have_written(tmp_path, capsys):
+    folder = write_asv(tmp_path / "asv", [[0.1], [0.2]])
+    (folder / "box" / "0.json").write_text('{"commit_hash": 1, "date": "x", "results": []}', encoding="utf-8")
+    assert cli.main(["dashboard", str(folder), "-o", str(tmp_path / "page.html"), "--json"]) == 0
+    told = capsys.readouterr()
+    assert "0.json: its commit_hash, date or results are of another kind than asv's; left out" in told.err
+    assert json.loads(told.out)["left_out"] == 1
 
 
 @pytest.mark.parametrize("content", ["", "\n", "nothing\nof it\n"])
@@ -464,6 +476,21 @@ def test_pictures_begin_with_the_cell_that_has_the_most_to_show(tmp_path):
             for key in ("fs", "fl")
         ]
         assert chosen == ["b", "30 dB"]
+
+
+@needs_browser
+@pytest.mark.parametrize("kind", ["asv", "speed"])
+def test_a_page_without_fusions_shows_what_there_is(kind, tmp_path):
+    if kind == "asv":
+        given, view = write_asv(tmp_path / "asv", [[0.008]] * 4 + [[0.004]] * 4), "history"
+    else:
+        under = {"flops": 1e9, "bytes": 1e8, "peak_flops": 1e11, "peak_bytes": 4e10}
+        given, view = write_rows(tmp_path / "a.jsonl", [speed(seconds=0.02, **under)]), "roofs"
+    path = tmp_path / "page.html"
+    path.write_text(dashboard.page([given]), encoding="utf-8")
+    with opened(tmp_path, path.as_uri()) as tab:
+        assert tab.value(f"document.querySelectorAll('[data-view={view}] svg').length") > 0
+        assert tab.console == []
 
 
 @needs_browser

@@ -13,6 +13,7 @@ from fastccpd import Degradation, Problem
 from fastccpd.solver.coupled_cpd import CoupledCPD
 from fastccpd.solver.pcg import steihaug
 from fastccpd.solver.regularisers import Ridge
+from fastccpd.solver.terms import Term
 
 SHAPE, BANDS = (8, 12, 5), 3
 
@@ -361,3 +362,19 @@ def test_silly_arguments_are_named():
     ]:
         with pytest.raises(ValueError, match=f"^{name}"):
             CoupledCPD.of_problem(problem, **{"rank": 2, **options})
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (300, 3), (90,), ()])
+def test_points_of_another_shape_are_refused_before_a_kernel_sees_them(shape):
+    objective = CoupledCPD([Term(np.random.default_rng(0).random((12, 10, 8)))], rank=3)
+    for name in ("hessp", "precondition"):
+        with pytest.raises(ValueError, match="^objective: it is linearised nowhere; cost_and_gradient"):
+            getattr(objective, name)(np.ones(objective.shape))
+    objective.cost_and_gradient(np.ones(objective.shape))
+    for name in ("cost", "cost_and_gradient", "hessp", "precondition", "factors"):
+        with pytest.raises(ValueError, match=r"^[xzr]: got shape .* a real array of shape \(30, 3\)"):
+            getattr(objective, name)(np.ones(shape))
+    with pytest.raises(ValueError, match="^x: got shape .* and dtype complex128"):
+        objective.cost(np.ones(objective.shape, complex))
+    with pytest.raises(TypeError, match="^terms: got a single Term"):
+        CoupledCPD(objective.terms[0], rank=3)

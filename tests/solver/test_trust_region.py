@@ -8,6 +8,7 @@ import pytest
 
 from fastccpd.model.result import Status
 from fastccpd.solver.dogleg import dogleg
+from fastccpd.solver.objective import Objective
 from fastccpd.solver.pcg import boundary, shortened, steihaug
 from fastccpd.solver.trust_region import Options, State, minimize, next_radius
 
@@ -338,3 +339,27 @@ def test_state_holds_the_whole_run():
     assert isinstance(state, State)
     assert state.n_gradient == 1 + sum(rho > 1e-4 for rho in state.trace.rho[1:])
     assert state.n_hessp == sum(state.trace.cg_iterations)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("x0", np.ones(3, complex)), ("x0", "x"), ("x0", []), ("options", {"max_iter": 3}), ("callback", 3), ("pulse", 3)],
+)
+def test_what_is_no_start_no_options_and_no_function_is_refused(name, given):
+    arguments = {"x0": np.zeros(3), "options": None} | {name: given}
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: got "):
+        minimize(Bowl(), **arguments)
+
+
+class Bowl(Objective):
+    def cost(self, x):
+        return 0.5 * float(np.sum((x - 3.0) ** 2))
+
+    def cost_and_gradient(self, x):
+        return self.cost(x), x - 3.0
+
+    def hessp(self, z):
+        return z
+
+    def precondition(self, r):
+        return r
