@@ -3,6 +3,8 @@
     NUMBA_NUM_THREADS=1 python docs/ranks.py FILE      # rows of docs/rows.md: what it has is not computed again
     python docs/ranks.py FILE --table                  # nothing is computed
 
+What docs/ranks.jsonl.gz has, the rows of docs/auto.md, is not computed again either.
+
 Ten scenes at seven SNRs, five seeds: each is a noise draw and a random start. Ranks rise; those beyond one that is 1.5
 dB below the best are not run, nor the largest where the one before lost 0.3 dB. The rank in hindsight is that of the
 highest median of R-SNR, and the CPU time of "auto" is compared with its own, both on one thread. All scenes at 5, 20
@@ -22,6 +24,8 @@ from fastccpd.experiments.measuring import Task, measure
 FIRST, LATER = (5.0, 20.0, 40.0), (None, 30.0, 10.0, 0.0)
 LEVELS = (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, None)
 RANKS = (5, 10, 20, 30, 60, 100, 150)
+
+KEPT = Path(__file__).with_name("ranks.jsonl.gz")
 
 # A rank that lost so much in dB ends a cell; and so much where only the largest is left.
 LOST, LOST_AT_LAST = 1.5, 0.3
@@ -123,8 +127,8 @@ if __name__ == "__main__":
     if "--table" not in sys.argv[2:]:
         measure(Task("synthetic", 20.0, 0, "warm", "nn-ccpd-nls", {"rank": "auto"}, filtered=False))  # loads kernels
         with rows.appending(file) as append:
-            runs = Runs(rows.read(file), append)
+            runs = Runs(rows.read(KEPT) + rows.read(file), append)
             for cell in cells():
                 run_cell(runs, cell)
-    for line in table(Runs(rows.read(file))):
+    for line in table(Runs(rows.read(KEPT) + (rows.read(file) if file.exists() else []))):
         print(line)
