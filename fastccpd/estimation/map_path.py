@@ -34,13 +34,11 @@ class MapPath:
     ----------
     loosest : float
         Further squares of a λ are solved as far as the first one was, and at least to this part of their residual.
-    objective : float
-        ½ χ² + λ TV as the last square promises it, no less than it is.
     """
 
     def __init__(self, system: MapSystem, Z: Array, target: Array | None = None):
         self.system, self.data, self.Z, self._target = system, system.data, Z, target
-        self.loosest, self.objective, self._first = CG_RTOL, np.inf, (np.inf, 0.0)
+        self.loosest, self._first = CG_RTOL, (np.inf, 0.0)
 
     @property
     def target(self) -> Array:
@@ -59,7 +57,6 @@ class MapPath:
             self.reweight(strength)
             before, predicted = self._solve(strength)
         # The square bounds the price of edges from above: the objective falls by no less than the square does.
-        self.objective = before - predicted
         return predicted / max(before, 1e-300)
 
     def reweight(self, strength: float) -> None:

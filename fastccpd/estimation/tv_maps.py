@@ -82,7 +82,8 @@ _NOISY = 1e-3
 # Reweighted squares of each λ where the rough maps are too smooth: there is little noise, and edges stand out of it.
 _FEWER_REWEIGHTINGS = 2
 
-# What their further squares are solved to there, at least: on a way where each λ is only a step, and of the chosen λ.
+# What further squares of a λ are solved to, at least: there, where each λ is only a step; and of the only λ, where there
+# is no noise.
 _LOOSE, _LESS_LOOSE = 0.6, 0.35
 
 # So many more reweighted squares for the chosen λ, as long as they change anything.
@@ -91,9 +92,8 @@ MOST_REWEIGHTINGS = 50
 # Maps have converged if the last reweighting changed their objective by less than this part of it.
 SETTLED = 1e-3
 
-# Strength of the first, quadratic smoothing, and of the total variation that the spectra are found with; the most
-# squares of that, which end, where edges are most of what is left, once one has gained less than this part of it.
-FIRST, FOR_SPECTRA, _ROUGH_SQUARES, _ROUGHLY = 8.0, 1.6, 6, 0.05
+# Strength of the first, quadratic smoothing, and of the total variation that the spectra are found with.
+FIRST, FOR_SPECTRA = 8.0, 1.6
 
 
 def fit_maps(
@@ -224,10 +224,7 @@ class _Fit:
 
     def _rough_maps(self):
         self.path.smooth(FIRST)
-        for _ in range(_ROUGH_SQUARES):
-            gained = self.path.descend(FOR_SPECTRA, reweightings=1)
-            if gained < _ROUGHLY and self.path.objective > self.data.size:  # of which noise is half
-                break
+        self.path.descend(FOR_SPECTRA, reweightings=6)
 
     def _find_spectra(self):
         """The spectra that belong to rough maps."""
@@ -366,7 +363,7 @@ class _Fit:
             return Status.MAX_ITERATIONS
         Z, (fitted, *_), change = self.best
         path = MapPath(self.path.system, Z)
-        path.loosest = _LESS_LOOSE if self.reweightings == _FEWER_REWEIGHTINGS else path.loosest
+        path.loosest = path.loosest if self.first == STRONGEST else _LESS_LOOSE
         UnseenMaps(self.data, self.known_noise, self.watch.pulse).lead(Z, self.path.system.r)
         change = np.inf if self.data.led else change
         for _ in range(MOST_REWEIGHTINGS if weight != fitted or change >= SETTLED else 0):

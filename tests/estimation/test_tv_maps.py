@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from small_maps import BANDS, SHAPE, P, begin, data_of, tiny
 
 from fastccpd import Degradation, Problem, Status, threads
-from fastccpd.estimation import fit_maps, map_path, noise_of, subspace_of, tv_maps, watch, windows
+from fastccpd.estimation import fit_maps, map_path, noise_of, tv_maps, watch, windows
 from fastccpd.estimation.map_system import MapSystem
 from fastccpd.estimation.subspace import smoothed, spectra_of
 from fastccpd.imaging import add_noise, degrade, metrics, preset, scenes
@@ -460,17 +460,6 @@ def test_the_weight_of_least_risk_lies_between_those_of_a_path_unless_an_end_or_
     assert map_path.weight_of_least_risk(weights, risks) == weights[2]
     assert map_path.weight_of_least_risk(weights, np.ones(5)) == weights[0]
     assert map_path.weight_of_least_risk([3.0], [1.0]) == 3.0
-
-
-@pytest.mark.parametrize(("sigma", "least", "most"), [(0.3, 6, 6), (1e-3, 3, 5)])
-def test_rough_maps_end_early_where_edges_are_most_of_what_is_left(sigma, least, most, monkeypatch):
-    _, problem = observed(0, sigma=sigma)
-    squares = []
-    weigh = MapSystem.weigh
-    monkeypatch.setattr(MapSystem, "weigh", lambda self, *given: squares.append(weigh(self, *given)))
-    noise = known_noise(problem, sigma)
-    tv_maps.rough_maps(problem, noise, subspace_of(problem, noise))
-    assert least <= len(squares) <= most
 
 
 def small_windows(monkeypatch):
