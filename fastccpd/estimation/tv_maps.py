@@ -82,8 +82,8 @@ _NOISY = 1e-3
 # Reweighted squares of each λ where the rough maps are too smooth: there is little noise, and edges stand out of it.
 _FEWER_REWEIGHTINGS = 2
 
-# What further squares of a λ are solved to, at least: there, where each λ is only a step; and of the only λ that there is
-# without noise.
+# What further squares of a λ are solved to, at least: there, where each λ is only a step; and without noise, where
+# there is one.
 _LOOSE, _LESS_LOOSE = 0.6, 0.35
 
 # So many more reweighted squares for the chosen λ, as long as they change anything.
