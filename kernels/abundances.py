@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .arrays import readonly
 from .jit import LEAST_PARALLEL_WORK, device, kernel
-from .lanes import LANES, fill, load, multiply, multiply_add, reciprocal, store, subtract, total_of_lanes
+from .lanes import LANES, fill, inverse, load, multiply, multiply_add, store, subtract, total_of_lanes
 from .scratch import borrow, give_back
 from .team import part_of
 
@@ -43,10 +43,10 @@ def _multiply_lanes(W, r, x, y, z, bands, A, new, at, n):
         up1, down1 = multiply_add(fill(w1[b]), seen, up1), multiply_add(fill(w1[b]), model, down1)
         up2, down2 = multiply_add(fill(w2[b]), seen, up2), multiply_add(fill(w2[b]), model, down2)
         up3, down3 = multiply_add(fill(w3[b]), seen, up3), multiply_add(fill(w3[b]), model, down3)
-    a0 = multiply(load(A[r], n), multiply(up0, reciprocal(down0)))
-    a1 = multiply(load(A[r + 1], n), multiply(up1, reciprocal(down1)))
-    a2 = multiply(load(A[r + 2], n), multiply(up2, reciprocal(down2)))
-    a3 = multiply(load(A[r + 3], n), multiply(up3, reciprocal(down3)))
+    a0 = multiply(load(A[r], n), multiply(up0, inverse(down0)))
+    a1 = multiply(load(A[r + 1], n), multiply(up1, inverse(down1)))
+    a2 = multiply(load(A[r + 2], n), multiply(up2, inverse(down2)))
+    a3 = multiply(load(A[r + 3], n), multiply(up3, inverse(down3)))
     store(new[r], n, a0)
     store(new[r + 1], n, a1)
     store(new[r + 2], n, a2)

@@ -4,8 +4,9 @@ For algorithms that run the same scalar steps on eight problems at once. Numba w
 scalar code; here each operation is one LLVM vector instruction. Arrays are one-dimensional; offsets count elements. A
 float32 array is widened as it is loaded and rounded as it is stored. `load_as`, `load_twice` and `fill_as` give vectors
 of the dtype of another array instead: of eight float32 where that is float32. `total_of_lanes` adds them up, from the
-first to the last. `if_less` chooses, lane by lane. `store_transposed` takes eight vectors and stores the first `count`
-of their columns, `apart` numbers apart. With the JIT off the same names work on NumPy slices.
+first to the last. `if_less` chooses, lane by lane. `inverse` and `inverse_root` are 1/a and 1/√a of positive numbers,
+to a few roundings, without a division. `store_transposed` takes eight vectors and stores the first `count` of their
+columns, `apart` numbers apart. With the JIT off the same names work on NumPy slices.
 """
 
 import numba
@@ -19,7 +20,12 @@ from .jit import intrinsic
 
 LANES = 8
 
+# Of `inverse` and `inverse_root`: these less the bits of a number, or half of them, are nearly what is sought, to
+# a part in ten, and so many steps, each of which squares that, leave rounding.
+_INVERSE_OF_EXPONENT, _ROOT_OF_EXPONENT, _NEWTON_STEPS = 0x7FDE623822FC16E6, 0x5FE6EB50C7B537A9, 4
+
 _VECTOR, _FLOATS = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.FloatType(), LANES)
+_BITS = ir.VectorType(ir.IntType(64), LANES)
 
 
 class LanesType(types.Type):
@@ -242,6 +248,44 @@ def _reciprocal(context, a):
     return a(a), lambda context, b, signature, args: _over_positive(b, args[0], args[0])
 
 
+@intrinsic
+def _inverse(context, a):
+    """A constant less the bits of a, and Newton's steps from there: a third of the time of a division."""
+
+    def codegen(context, b, signature, args):
+        bits = b.bitcast(args[0], _BITS)
+        minus, one = b.fmul(args[0], _all_lanes(-1.0)), _all_lanes(1.0)
+        return _by_newton(b, _INVERSE_OF_EXPONENT, bits, lambda found, fma: b.call(fma, [minus, found, one]))
+
+    return lanes_type(lanes_type), codegen
+
+
+@intrinsic
+def _inverse_root(context, a):
+    """The same with half the bits: a third of the time of a root and a division."""
+
+    def codegen(context, b, signature, args):
+        bits = b.lshr(b.bitcast(args[0], _BITS), ir.Constant(_BITS, [1] * LANES))
+        minus, half = b.fmul(args[0], _all_lanes(-0.5)), _all_lanes(0.5)
+        missing = lambda found, fma: b.call(fma, [minus, b.fmul(found, found), half])  # noqa: E731
+        return _by_newton(b, _ROOT_OF_EXPONENT, bits, missing)
+
+    return lanes_type(lanes_type), codegen
+
+
+def _by_newton(b, start, bits, missing):
+    """What begins as `start` less some bits, and grows in each step by the part that `missing` says."""
+    fma = cgutils.get_or_insert_function(b.module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), f"llvm.fma.v{LANES}f64")
+    found = b.bitcast(b.sub(ir.Constant(_BITS, [start] * LANES), bits), _VECTOR)
+    for _ in range(_NEWTON_STEPS):
+        found = b.call(fma, [found, missing(found, fma), found])
+    return found
+
+
+def _all_lanes(number):
+    return ir.Constant(_VECTOR, [number] * LANES)
+
+
 def _over_positive(b, value, divisor):
     """1 / divisor where `value` is positive, else 0."""
     zero, one = (ir.Constant(value.type, [number] * LANES) for number in (0.0, 1.0))
@@ -296,6 +340,14 @@ def _plain_reciprocal_root(a):
     return _plain_reciprocal(np.sqrt(np.maximum(a, 0)))
 
 
+def _plain_inverse(a):
+    return 1.0 / a
+
+
+def _plain_inverse_root(a):
+    return 1.0 / np.sqrt(a)
+
+
 if numba.config.DISABLE_JIT:
 
     def load(array, offset):
@@ -322,6 +374,7 @@ if numba.config.DISABLE_JIT:
     store, store_pairs, store_transposed = _plain_store, _plain_store_pairs, _plain_store_transposed
     total_of_lanes = _plain_total
     reciprocal, reciprocal_root = _plain_reciprocal, _plain_reciprocal_root
+    inverse, inverse_root = _plain_inverse, _plain_inverse_root
     add, subtract, multiply, negate = np.add, np.subtract, np.multiply, np.negative
 
     def if_less(a, b, yes, no):
@@ -332,3 +385,4 @@ else:
     fill, fill_as, if_less = _fill, _fill_as, _if_less
     add, subtract, multiply, multiply_add = _add, _subtract, _multiply, _multiply_add
     negate, reciprocal, reciprocal_root, total_of_lanes = _negate, _reciprocal, _reciprocal_root, _total
+    inverse, inverse_root = _inverse, _inverse_root

@@ -123,6 +123,25 @@ def multiplied_abundances(X, W, A):
     return new, np.sum((W.T @ new - X)[:-1] ** 2)
 
 
+def pulls_of_divergence(Y, valid, C, S):
+    """Of the weights of the divergence for β = 3/2: (C'W⁻, C'W⁺), (W⁻S', W⁺S'), and what the model adds to it."""
+    X = C @ S
+    minus, plus = Y * X**-0.5 * valid, X**0.5 * valid
+    return (C.T @ minus, C.T @ plus), (minus @ S.T, plus @ S.T), np.sum(valid * (X**1.5 / 1.5 - 2.0 * Y * X**0.5))
+
+
+def updated_factors(Y, C, S, steps):
+    """C and S after steps of both, for β = 3/2, and the squared misfit after each."""
+    misfits = []
+    for _ in range(steps):
+        (_, _), (minus, plus), _ = pulls_of_divergence(Y, 1.0, C, S)
+        C = C * minus / plus
+        (minus, plus), (_, _), _ = pulls_of_divergence(Y, 1.0, C, S)
+        S = S * minus / plus
+        misfits.append(np.sum((Y - C @ S) ** 2))
+    return C, S, misfits
+
+
 def ratio(result, reference, terms):
     """A LAPACK-style error: |result - reference| over eps * (number of terms) * |reference|."""
     eps = np.finfo(result.dtype).eps

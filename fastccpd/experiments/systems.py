@@ -92,6 +92,7 @@ def merged(value, now):
 
 _PAPERS_ALGORITHM = {"step": "dogleg", "curvature": "gauss-newton"}
 _CPD_RANKS = (2, 3, 4, 5, 6, 8, 12, 20, 30, 50, 80)
+_OURS = (*_CPD_RANKS, 120), {"compress": (None, "auto"), "max_iter": (3, 10, 30, 100, 400)}
 
 _ALL = {
     "hysure": System(
@@ -150,14 +151,10 @@ _ALL = {
         _CPD_RANKS,
         {"max_iter": (3, 10, 30, 100, 400)},
     ),
-    "nn-ccpd-nls:paper": System("NN-C-CPD-NLS, paper's solver", "nn-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}),
-    "nn-ccpd-nls": System(
-        "NN-C-CPD-NLS",
-        "nn-ccpd-nls",
-        {"rank": 30},
-        (*_CPD_RANKS, 120),
-        {"compress": (None, "auto"), "max_iter": (3, 10, 30, 100, 400)},
+    "nn-ccpd-nls:paper": System(
+        "NN-C-CPD-NLS, paper's solver", "nn-ccpd-nls", {"rank": 30, **_PAPERS_ALGORITHM}, *_OURS
     ),
+    "nn-ccpd-nls": System("NN-C-CPD-NLS", "nn-ccpd-nls", {"rank": 30}, *_OURS),
     "nssr": System(
         "NSSR",
         "nssr",

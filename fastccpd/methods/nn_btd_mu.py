@@ -13,7 +13,8 @@ With W⁻, W⁺ the weights of an image, an iteration multiplies, entry by entry
     C   by ((W⁻_H' S~ + λ PM' W⁻_M' S) / (the same with W⁺))^γ,         S, S~ the maps as the MSI and the HSI see them,
 
 in turn, with new weights each time. The bands are contracted first, so that no product with a Khatri-Rao matrix is
-left: an iteration costs 18 R flops and three roots for each value of the images.
+left: an iteration costs 18 R flops and three roots for each value of the images. For β = 3/2 a kernel makes the weights
+and contracts them at once (`kernels/divergence.py`).
 
 The scale that a material's map and its spectrum share is fixed in one of two ways. "simplex": columns of C sum to one,
 a constraint which the step of C keeps (`_simplex_step`), so that f never rises. "l2": C is divided by the norms of its
@@ -34,13 +35,13 @@ from numpy.typing import DTypeLike
 from ..model.checks import as_choice, as_count, as_number, set_fields
 from ..model.problem import Factors, Problem
 from ..model.types import Callback
-from ._beta_divergence import BetaFit, exponent, weights
+from ._beta_divergence import BetaFit, exponent, multiply
 from ._gaps import filled
 from ._iteration import run_watched
 from ._simplex_step import FLOOR, simplex_step
 from ._spectral import check_dimension, check_weights, mixture, robust_maximum
 from ._vca import vertices
-from .method import Method, Solution, memory_of_phases, register
+from .method import Compiled, Solution, memory_of_phases, register
 
 NORMALISATIONS = ("simplex", "l2")
 
@@ -57,7 +58,7 @@ _ABSENT = 0.01
 
 @register("nn-btd-mu")
 @dataclass(frozen=True, kw_only=True)
-class NNBTDMU(Method):
+class NNBTDMU(Compiled):
     """Non-negative block-term decomposition with the β-divergence and spectra of least volume (NN-BTD).
 
     P1, P2 and PM must not have negative weights.
@@ -119,8 +120,6 @@ class NNBTDMU(Method):
 
     nonnegative: ClassVar[bool] = True
     has_starts: ClassVar[bool] = True
-    takes_gaps: ClassVar[bool] = True
-    same_bytes_on_any_threads: ClassVar[bool] = True
 
     def __post_init__(self):
         set_fields(self, rank=as_count(self.rank, "rank"))
@@ -163,7 +162,8 @@ class NNBTDMU(Method):
         # The images divided by their scale, then the vertices' copy of the HSI, or the MSI's and the first maps twice.
         beginning = hsi + msi + max(hsi + 2 * K * K, msi + 2 * R * I * J)
         # The images, the maps, what the weights pull them to, twice; factors with their numerators and denominators.
-        kept = hsi + msi + R * (4 * I * J + 3 * I_H * J_H) + 7 * R * L * (I + J) + 3 * BetaFit.block_size(msi_shape)
+        images = sum(BetaFit.stored_size(shape) + 3 * BetaFit.room_size(shape, R) for shape in (hsi_shape, msi_shape))
+        kept = images + R * I * J + 7 * R * L * (I + J) + 3 * BetaFit.block_size(msi_shape)
         return memory_of_phases(8 * beginning, 8 * kept)
 
 
@@ -181,12 +181,16 @@ class _Iterates:
         self.msi = BetaFit(problem.msi, scale, options.beta, problem.msi_valid)
         map_ranks = np.broadcast_to(options.map_rank, len(A))
         self.present = (np.arange(A.shape[2]) < map_ranks[:, None])[:, None, :].astype(float)
-        self.A, self.B, self.C = A * self.present, B * self.present, np.maximum(C, FLOOR)
+        self.A, self.B = (np.maximum(X, FLOOR) * self.present for X in (A, B))
+        self.C = np.maximum(C, FLOOR)
         self.start = maps
         self.n_iter, self.alpha = 0, 0.0
-        coarse = (2, len(A), *problem.hsi.shape[:2])
-        fine = (2, len(A), *problem.msi.shape[:2])
-        self.pulls = np.empty(coarse), np.empty(fine)
+        images, R = (self.hsi, self.msi), len(A)
+        self._rooms = [(image.room(R), image.room(R, 2)) for image in images]
+        (self.seen, coarse), (self.maps, fine) = (
+            [image.within(room, R) for room in rooms] for image, rooms in zip(images, self._rooms, strict=True)
+        )
+        self.pulls = coarse, fine
         self._look()
 
     def begin(self, pulse):
@@ -194,13 +198,15 @@ class _Iterates:
         try:
             for r, X in enumerate(() if self.start is None else self.start):
                 L = int(self.present[r].sum())
-                _factor_map(X, self.A[r, :, :L], self.B[r, :, :L], self.options.beta, pulse)
+                rows_as_bands = BetaFit(X.T[None], 1.0, self.options.beta)
+                limits = FLOOR, _START_ITERATIONS, _START_TOLERANCE
+                rows_as_bands.factor(self.A[r, :, :L], self.B[r, :, :L], *limits, pulse)
         finally:
             self.start = None
             if self.options.normalise == "simplex":
                 sums = self.C.sum(axis=0)
                 self.C = self.C / sums
-                self.A *= sums[:, None, None]
+                self.A = np.maximum(self.A * sums[:, None, None], FLOOR * self.present)
             self._look()
 
     def cost(self):
@@ -223,14 +229,15 @@ class _Iterates:
         """A step for A, with the pulls that `cost` has made, for B and for C."""
         options = self.options
         coarse, fine = self.pulls
-        self.A *= self._ratio(fine @ self.B, coarse @ self.seen_B, self.P1_back)
+        self._multiply(self.A, fine @ self.B, coarse @ self.seen_B, self.P1_back)
         self._look()
         self._pull(measure=False)
-        self.B *= self._ratio(fine.swapaxes(-1, -2) @ self.A, coarse.swapaxes(-1, -2) @ self.seen_A, self.P2_back)
+        self._multiply(self.B, fine.swapaxes(-1, -2) @ self.A, coarse.swapaxes(-1, -2) @ self.seen_A, self.P2_back)
         self._look()
 
-        pull = self.hsi.by_band(self.C, self.seen)
-        of_msi = self.msi.by_band(self.PM @ self.C, self._flat_maps())
+        (seen, _), (maps, _) = self._rooms
+        pull = self.hsi.by_band(self.C, seen)
+        of_msi = self.msi.by_band(self.PM @ self.C, maps)
         q, p = (pull_H + options.lam * (self.PM.T @ pull_M) for pull_H, pull_M in zip(pull, of_msi, strict=True))
         # A band that no valid value tells of is left where it is.
         unseen = p == 0.0
@@ -255,55 +262,25 @@ class _Iterates:
         return Factors(A, B, np.repeat(self.C * scale, kept.sum(axis=1), axis=1))
 
     def _look(self):
-        """The maps, and what the HSI sees of them, of new A or B, none of which is below the floor."""
-        for X in (self.A, self.B):
-            np.maximum(X, FLOOR * self.present, out=X)
+        """The maps, and what the HSI sees of them, of new A or B."""
         self.seen_A, self.seen_B = _along_rows(self.P1, self.A), _along_rows(self.P2, self.B)
-        self.maps = self.A @ self.B.swapaxes(1, 2)
-        self.seen = (self.seen_A @ self.seen_B.swapaxes(1, 2)).reshape(len(self.A), -1)
-
-    def _flat_maps(self):
-        return self.maps.reshape(len(self.maps), -1)
+        np.matmul(self.A, self.B.swapaxes(1, 2), out=self.maps)
+        np.matmul(self.seen_A, self.seen_B.swapaxes(1, 2), out=self.seen)
 
     def _pull(self, measure=True):
         """What the weights of both images pull the maps to; the divergence."""
-        coarse, fine = (pull.reshape(2, len(self.A), -1) for pull in self.pulls)
-        of_hsi = self.hsi.by_pixel(self.C, self.seen, coarse, measure)
-        of_msi = self.msi.by_pixel(self.PM @ self.C, self._flat_maps(), fine, measure)
+        hsi, msi = self._rooms
+        of_hsi = self.hsi.by_pixel(self.C, *hsi, measure)
+        of_msi = self.msi.by_pixel(self.PM @ self.C, *msi, measure)
         return of_hsi + self.options.lam * of_msi
 
-    def _ratio(self, pull_M, pull_H, P_back):
+    def _multiply(self, factor, pull_M, pull_H, P_back):
         minus, plus = self.options.lam * pull_M + _along_rows(P_back, pull_H)
-        return _power_of_ratio(minus, plus, self.options.beta)
+        multiply(factor, minus, plus, self.options.beta, FLOOR * self.present)
 
     def _volume(self):
         """log det(C'C + δI)."""
         return np.linalg.slogdet(self.C.T @ self.C + self.options.delta * np.eye(self.C.shape[1]))[1]
-
-
-def _power_of_ratio(minus, plus, beta):
-    """(minus / plus)^γ, 1 where there is nothing to go by."""
-    quotient = np.divide(minus, plus, out=np.ones_like(plus), where=plus > 0.0)
-    gamma = exponent(beta)
-    return quotient if gamma == 1.0 else quotient**gamma
-
-
-def _factor_map(X, A, B, beta, pulse):
-    """Make A B' the map X, by multiplicative updates of A and B where they stand."""
-    model, work = A @ B.T, np.empty((2, *X.shape))
-    misfit = np.inf
-    for _ in range(_START_ITERATIONS):
-        pulse()
-        for F, G, turned in ((A, B, False), (B, A, True)):
-            parts = weights(X, model, beta, *work)
-            minus, plus = ((part.T if turned else part) @ G for part in parts)
-            F *= _power_of_ratio(minus, plus, beta)
-            np.maximum(F, FLOOR, out=F)
-            np.matmul(A, B.T, out=model)
-        np.subtract(X, model, out=work[0])
-        before, misfit = misfit, float(np.vdot(work[0], work[0]))
-        if before - misfit <= _START_TOLERANCE * before < np.inf:
-            break
 
 
 def _random_factors(sri_shape, options, rng):

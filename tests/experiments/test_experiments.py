@@ -83,7 +83,7 @@ def test_the_seven_systems_are_those_of_the_paper_whose_own_stands_twice_and_our
     assert systems.SYSTEMS["scott"].options["rank"] == (12, 12, 12)
     assert set(systems.chosen(tensor_only=True)) >= {*systems.PAPER[2:], "nn-ccpd-auto", "auto"}
     for name, system in systems.SYSTEMS.items():
-        assert bool(system.settings()) == (name not in (*systems.OWN, "nn-ccpd-nls:paper")), name
+        assert bool(system.settings()) == (name not in systems.OWN), name
 
 
 def test_a_name_may_carry_a_rank():

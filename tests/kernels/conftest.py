@@ -19,7 +19,7 @@ def fresh(arg):
 
 def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     """Run every kernel through the package's own front doors."""
-    from fastccpd.kernels import abundances, likely_maps, maps, patches, slices, vectors
+    from fastccpd.kernels import abundances, divergence, likely_maps, maps, patches, slices, vectors
     from fastccpd.kernels.arrays import readonly
     from scenery import likely_case, small_case
 
@@ -50,6 +50,10 @@ def drive(dtype, shape=(90, 61, 8), hsi=(22, 15, 70), rank=13):
     slices.shrink(rng.standard_normal((14, 3, 32)), np.array([0, 1, 3, 6, 14]), 1.5, np.empty((14, 3, 32)))
     X, W, A = rng.random((3, 200)), rng.random((8, 3)), rng.random((8, 200))
     abundances.multiply_all(X, W, A, range(1, 4), W.T @ A, np.empty_like(A), np.zeros(4))
+    Y, C, S = rng.random((38, 144)), rng.random((38, 4)), rng.random((4, 144))
+    divergence.by_pixel(Y, None, C, S, np.empty((2, 4, 144)))
+    divergence.by_band(Y, np.ones_like(Y), C, S, np.empty((2, 38, 4)))
+    divergence.in_turn(Y, C, S, 1e-16, 0.0, np.full(4, np.inf))
     planes = readonly(rng.random((3, 12, 11)))
     patches.nearest_patches(planes, 2, 4, np.empty((7, 9, 5)), np.empty((7, 9, 5), np.int64))
     visited, path = np.zeros((8, 9), bool), np.zeros(72, np.int64)

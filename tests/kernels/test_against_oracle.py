@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import oracle
 import pytest
-from fastccpd.kernels import abundances, maps, slices, vectors
+from fastccpd.kernels import abundances, divergence, maps, slices, vectors
 from scipy import sparse
 
 from fastccpd import kernels
@@ -258,3 +258,59 @@ def test_abundances_are_multiplied_as_they_are_defined(bands, spectra, pixels):
     assert costs.sum() == pytest.approx(cost, rel=1e-12)
     assert not new[:, pixels:].any()
     assert not new[spectra:].any()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("bands", "spectra", "pixels"), [(1, 1, 1), (2, 4, 64), (37, 7, 131), (12, 2, 65)])
+def test_weights_of_the_divergence_are_contracted_as_they_are_defined(bands, spectra, pixels, masked):
+    rng = np.random.default_rng(0)
+    K, R, N = (
+        divergence.filled_up(count, unit)
+        for count, unit in zip((bands, spectra, pixels), (divergence.BANDS, divergence.SPECTRA, divergence.PIXELS))
+    )
+    Y, valid, C, S = (np.zeros(shape) for shape in ((K, N), (K, N), (K, R), (R, N)))
+    valid[:bands, :pixels] = rng.random((bands, pixels)) > 0.3 * masked
+    Y[:bands, :pixels] = rng.random((bands, pixels))
+    C[:bands, :spectra] = rng.random((bands, spectra)) * 10.0 ** rng.integers(-9, 9, (bands, 1))
+    S[:spectra, :pixels] = rng.random((spectra, pixels))
+    Y *= valid
+    mask = valid if masked else None
+    to_pixels, to_bands = np.full((2, R, N), np.nan), np.full((2, K, R), np.nan)
+    cost = divergence.by_pixel(Y, mask, C, S, to_pixels)
+    divergence.by_band(Y, mask, C, S, to_bands)
+    inner = Y[:bands, :pixels], valid[:bands, :pixels], C[:bands, :spectra], S[:spectra, :pixels]
+    of_pixels, of_bands, total = oracle.pulls_of_divergence(*inner)
+    for found, expected, terms in (
+        (to_pixels[:, :spectra, :pixels], of_pixels, bands * spectra),
+        (to_bands[:, :bands, :spectra], of_bands, pixels * spectra),
+    ):
+        for weights, reference in zip(found, expected):
+            assert oracle.ratio(weights, reference, terms) < LIMIT
+    assert cost == pytest.approx(total, rel=1e-12)
+    assert not to_pixels[:, spectra:].any()
+    assert not to_bands[:, :, spectra:].any()
+
+
+@pytest.mark.parametrize(("rows", "rank", "columns"), [(2, 2, 16), (13, 3, 37)])
+def test_factors_are_updated_as_they_are_defined_until_the_misfit_settles(rows, rank, columns):
+    rng = np.random.default_rng(0)
+    K, R, N = (divergence.filled_up(count, unit) for count, unit in ((rows, 2), (rank, 2), (columns, 16)))
+    Y, C, S = (np.zeros(shape) for shape in ((K, N), (K, R), (R, N)))
+    Y[:rows, :columns], C[:rows, :rank], S[:rank, :columns] = (
+        rng.random(shape) for shape in ((rows, columns), (rows, rank), (rank, columns))
+    )
+    first, second, expected = oracle.updated_factors(Y[:rows, :columns], C[:rows, :rank], S[:rank, :columns], 9)
+    misfits, before = np.full(10, np.inf), (C.copy(), S.copy())
+    divergence.in_turn(Y, C, S, 1e-16, 0.0, misfits)
+    np.testing.assert_allclose(misfits[1:], expected, rtol=1e-12)
+    np.testing.assert_allclose(C[:rows, :rank], first, rtol=1e-12)
+    np.testing.assert_allclose(S[:rank, :columns], second, rtol=1e-12)
+    assert not C[rows:].any()
+    assert not S[:, columns:].any()
+    # The first step that gains less than this part is the last, and what is said of those after it is its own.
+    gains = 1.0 - np.divide(expected[1:], expected[:-1])
+    part = 1.000001 * np.median(gains)
+    last = 1 + int(np.argmax(gains < part))
+    (C, S), misfits = before, np.full(10, np.inf)
+    divergence.in_turn(Y, C, S, 1e-16, part, misfits)
+    np.testing.assert_allclose(misfits[1:], [*expected[:last], *[expected[last]] * (9 - last)], rtol=1e-12)

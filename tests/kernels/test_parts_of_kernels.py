@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 import pytest
-from fastccpd.kernels.lanes import LANES, load, load_as, store_transposed, total_of_lanes
+from fastccpd.kernels.lanes import LANES, inverse, inverse_root, load, load_as, store, store_transposed, total_of_lanes
 from fastccpd.kernels.parts import FLAGS
 from fastccpd.kernels.scratch import ALIGNMENT, borrow, give_back
 from fastccpd.kernels.views import flat, matrix_at, rows_of
@@ -56,6 +56,16 @@ def add_lanes(vector, out):
 
 
 @compiled
+def invert_lanes(vector, inverses, of_roots):
+    """One over the first lanes, and over their roots.
+
+    (n)->(n),(n)
+    """
+    store(inverses, 0, inverse(load(vector, 0)))
+    store(of_roots, 0, inverse_root(load(vector, 0)))
+
+
+@compiled
 def turn_block(block, apart, count, out):
     """Eight rows of eight numbers as columns, the first `count` of which are stored.
 
@@ -104,6 +114,15 @@ def test_lanes_are_added_from_the_first_to_the_last():
     for value in vector:
         total += value
     assert out[0] == total != np.sum(vector[::-1])
+
+
+def test_inverses_are_right_to_a_few_roundings_over_all_magnitudes():
+    rng, inverses, of_roots = np.random.default_rng(0), np.empty(LANES), np.empty(LANES)
+    for _ in range(500):
+        vector = rng.random(LANES) * 10.0 ** rng.uniform(-290, 290, LANES)
+        invert_lanes(vector, inverses, of_roots)
+        np.testing.assert_allclose(inverses, 1.0 / vector, rtol=4 * np.finfo(float).eps)
+        np.testing.assert_allclose(of_roots, 1.0 / np.sqrt(vector), rtol=4 * np.finfo(float).eps)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
