@@ -27,6 +27,9 @@ BANDS, SPECTRA, PIXELS = 2, 2, 2 * LANES
 #: Pixels of a block; in a sum over bands each has a cost of its own, so that their sum does not depend on threads.
 BLOCK = 4 * PIXELS
 
+# Of a block in a sum over pixels: the weights of two bands stay in the first cache.
+_LONG = 16 * PIXELS
+
 # Bands whose weights are kept, of a block of pixels, in the first cache.
 _KEPT = 16
 
@@ -53,8 +56,8 @@ def _weigh(data, x, there, minus, plus, place):
 
 
 @device
-def _weigh_tile(Y, valid, masked, C, S, k, n, minus, plus, place):
-    """The weights of two bands from k on and sixteen pixels from n on, those of a band `BLOCK` apart."""
+def _weigh_tile(Y, valid, masked, C, S, k, n, minus, plus, place, apart):
+    """The weights of two bands from k on and sixteen pixels from n on, those of the bands `apart`."""
     c, d, m = C[k], C[k + 1], n + LANES
     x0, x1, z0, z1 = fill(_LEAST), fill(_LEAST), fill(_LEAST), fill(_LEAST)
     for r in range(C.shape[1]):
@@ -64,7 +67,7 @@ def _weigh_tile(Y, valid, masked, C, S, k, n, minus, plus, place):
     v0, v1, w0, w1 = fill(1.0), fill(1.0), fill(1.0), fill(1.0)
     if masked:
         v0, v1, w0, w1 = load(valid[k], n), load(valid[k], m), load(valid[k + 1], n), load(valid[k + 1], m)
-    below = place + BLOCK
+    below = place + apart
     one = add(
         _weigh(load(Y[k], n), x0, v0, minus, plus, place), _weigh(load(Y[k], m), x1, v1, minus, plus, place + LANES)
     )
@@ -113,7 +116,9 @@ def _to_pixels(team, Y, valid, masked, C, S, up, down, costs):
             for k in range(0, bands, BANDS):
                 for at in range(0, width, PIXELS):
                     place = k * BLOCK + at
-                    total = add(total, _weigh_tile(Y, valid, masked, C, S, first + k, start + at, minus, plus, place))
+                    total = add(
+                        total, _weigh_tile(Y, valid, masked, C, S, first + k, start + at, minus, plus, place, BLOCK)
+                    )
             for r in range(0, R, SPECTRA):
                 for at in range(0, width, PIXELS):
                     n, m = start + at, start + at + LANES
@@ -137,24 +142,24 @@ def _to_pixels(team, Y, valid, masked, C, S, up, down, costs):
 def _to_bands(team, Y, valid, masked, C, S, up, down):
     """As `pull_to_bands`."""
     R, N = S.shape
-    work = borrow(2 * BANDS * (BLOCK + R * LANES), Y)
-    minus, plus = work[: BANDS * BLOCK], work[BANDS * BLOCK : 2 * BANDS * BLOCK]
-    sums = work[2 * BANDS * BLOCK :]  # for each band and spectrum a vector of W⁻ S' and one of W⁺ S'
+    work = borrow(2 * BANDS * (_LONG + R * LANES), Y)
+    minus, plus = work[: BANDS * _LONG], work[BANDS * _LONG : 2 * BANDS * _LONG]
+    sums = work[2 * BANDS * _LONG :]  # for each band and spectrum a vector of W⁻ S' and one of W⁺ S'
     for group in part_of(team, Y.shape[0] // BANDS):
         first = group * BANDS
         for place in range(0, 2 * BANDS * R * LANES, LANES):
             store(sums, place, fill(0.0))
-        for start in range(0, N, BLOCK):
-            width = min(BLOCK, N - start)
+        for start in range(0, N, _LONG):
+            width = min(_LONG, N - start)
             for at in range(0, width, PIXELS):
-                _weigh_tile(Y, valid, masked, C, S, first, start + at, minus, plus, at)
+                _weigh_tile(Y, valid, masked, C, S, first, start + at, minus, plus, at, _LONG)
             for r in range(0, R, SPECTRA):
                 here, there = 2 * r * LANES, 2 * (R + r) * LANES
                 a, b = _four(sums, here), _four(sums, there)
                 for at in range(0, width, LANES):
                     s, t = load(S[r], start + at), load(S[r + 1], start + at)
                     a = _add_products(a, s, t, load(minus, at), load(plus, at))
-                    b = _add_products(b, s, t, load(minus, BLOCK + at), load(plus, BLOCK + at))
+                    b = _add_products(b, s, t, load(minus, _LONG + at), load(plus, _LONG + at))
                 _keep_two(sums, here, a[0], a[1])
                 _keep_two(sums, here + 2 * LANES, a[2], a[3])
                 _keep_two(sums, there, b[0], b[1])

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import divergence
+from ..kernels.arrays import aligned
 from ..kernels.divergence import BANDS, PIXELS, SPECTRA, filled_up
 from ..model.types import Array
 
@@ -104,7 +105,7 @@ class BetaFit:
 
     def _stored(self, image):
         """An image with bands as rows and pixels as columns."""
-        stored = np.zeros((filled_up(self.bands, BANDS), filled_up(self.pixels, PIXELS)))
+        stored = aligned((filled_up(self.bands, BANDS), filled_up(self.pixels, PIXELS)), np.float64)
         stored[: self.bands, : self.pixels] = image.reshape(-1, self.bands).T
         return stored
 
@@ -121,7 +122,7 @@ class BetaFit:
 
     def room(self, R: int, *several: int) -> Array:
         """Zeros for R maps, or several times R."""
-        return np.zeros((*several, filled_up(R, SPECTRA), filled_up(self.pixels, PIXELS)))
+        return aligned((*several, filled_up(R, SPECTRA), filled_up(self.pixels, PIXELS)), np.float64)
 
     @staticmethod
     def room_size(shape, R):

@@ -163,7 +163,7 @@ class NNBTDMU(Compiled):
         beginning = hsi + msi + max(hsi + 2 * K * K, msi + 2 * R * I * J)
         # The images, the maps, what the weights pull them to, twice; factors with their numerators and denominators.
         images = sum(BetaFit.stored_size(shape) + 3 * BetaFit.room_size(shape, R) for shape in (hsi_shape, msi_shape))
-        kept = images + R * I * J + 7 * R * L * (I + J) + 3 * BetaFit.block_size(msi_shape)
+        kept = images + R * I * J + 7 * R * L * (I + J) + 3 * BetaFit.block_size(msi_shape) + I * I_H + J * J_H
         return memory_of_phases(8 * beginning, 8 * kept)
 
 
@@ -175,8 +175,9 @@ class _Iterates:
 
     def __init__(self, problem, scale, options, A, B, C, maps=None):
         self.options, self.unit = options, scale**options.beta
-        self.P1, self.P2, self.PM = problem.degradation.P1, problem.degradation.P2, problem.degradation.PM
-        self.P1_back, self.P2_back = self.P1.T.tocsr(), self.P2.T.tocsr()
+        # Dense: their products are a small part of the work, and of such small matrices a sparse one is slower.
+        self.P1, self.P2 = problem.degradation.P1.toarray(), problem.degradation.P2.toarray()
+        self.PM = problem.degradation.PM
         self.hsi = BetaFit(problem.hsi, scale, options.beta, problem.hsi_valid)
         self.msi = BetaFit(problem.msi, scale, options.beta, problem.msi_valid)
         map_ranks = np.broadcast_to(options.map_rank, len(A))
@@ -229,10 +230,10 @@ class _Iterates:
         """A step for A, with the pulls that `cost` has made, for B and for C."""
         options = self.options
         coarse, fine = self.pulls
-        self._multiply(self.A, fine @ self.B, coarse @ self.seen_B, self.P1_back)
+        self._multiply(self.A, fine @ self.B, self.P1.T @ (coarse @ self.seen_B))
         self._look()
         self._pull(measure=False)
-        self._multiply(self.B, fine.swapaxes(-1, -2) @ self.A, coarse.swapaxes(-1, -2) @ self.seen_A, self.P2_back)
+        self._multiply(self.B, fine.swapaxes(-1, -2) @ self.A, self.P2.T @ (coarse.swapaxes(-1, -2) @ self.seen_A))
         self._look()
 
         (seen, _), (maps, _) = self._rooms
@@ -263,7 +264,7 @@ class _Iterates:
 
     def _look(self):
         """The maps, and what the HSI sees of them, of new A or B."""
-        self.seen_A, self.seen_B = _along_rows(self.P1, self.A), _along_rows(self.P2, self.B)
+        self.seen_A, self.seen_B = self.P1 @ self.A, self.P2 @ self.B
         np.matmul(self.A, self.B.swapaxes(1, 2), out=self.maps)
         np.matmul(self.seen_A, self.seen_B.swapaxes(1, 2), out=self.seen)
 
@@ -274,8 +275,8 @@ class _Iterates:
         of_msi = self.msi.by_pixel(self.PM @ self.C, *msi, measure)
         return of_hsi + self.options.lam * of_msi
 
-    def _multiply(self, factor, pull_M, pull_H, P_back):
-        minus, plus = self.options.lam * pull_M + _along_rows(P_back, pull_H)
+    def _multiply(self, factor, pull_M, pull_H):
+        minus, plus = self.options.lam * pull_M + pull_H
         multiply(factor, minus, plus, self.options.beta, FLOOR * self.present)
 
     def _volume(self):
@@ -309,9 +310,3 @@ def _spectra_and_maps(problem, scale, rank, rng):
     maps = np.linalg.lstsq(problem.degradation.PM @ C, msi.reshape(-1, msi.shape[2]).T, rcond=None)[0]
     maps[maps < 0.0] = _START_FLOOR
     return C, maps.reshape(rank, *msi.shape[:2])
-
-
-def _along_rows(P, X):
-    """P times each of a stack of matrices (..., n, L)."""
-    moved = np.moveaxis(X, -2, 0)
-    return np.moveaxis((P @ moved.reshape(len(moved), -1)).reshape(P.shape[0], *moved.shape[1:]), 0, -2)
