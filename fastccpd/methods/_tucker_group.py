@@ -26,6 +26,9 @@ from ._patches import Patches
 # Spectra that a model starts from are at least this large: a zero would stay one.
 _FLOOR = 1e-6
 
+# What is left of spectra is rounding where it is at most this part of the largest, both squared.
+_ROUNDING = 1e-24
+
 # So many pixels are looked at together.
 _ROWS = 256
 
@@ -217,10 +220,18 @@ def first_model(data, labels, size, ranks, rho, rng):
 
 
 def successive_projections(points: Array, count: int) -> Array:
-    """`count` rows of a matrix, as columns: in turn the one that has most left beside those found before."""
+    """`count` rows of a matrix, as columns: in turn the one that has most left beside those found before.
+
+    Where nothing but rounding is left, it begins anew with those not found yet.
+    """
     left, found = points.copy(), []
+    rounding = _ROUNDING * np.square(points).sum(axis=1).max()
     for _ in range(count):
         squares = np.square(left).sum(axis=1)
+        if squares.max() <= rounding:
+            left = points.copy()
+            left[found] = 0.0
+            squares = np.square(left).sum(axis=1)
         found.append(int(squares.argmax()))
         if squares[found[-1]] > 0.0:
             direction = left[found[-1]] / math.sqrt(squares[found[-1]])

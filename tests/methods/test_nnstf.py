@@ -137,6 +137,28 @@ def test_successive_projections_find_the_corners_of_mixtures():
     assert successive_projections(np.zeros((4, 5)), 3).shape == (5, 3)
 
 
+def test_successive_projections_of_points_that_span_less_do_not_go_by_rounding():
+    rng = np.random.default_rng(0)
+    points = rng.random((9, 3)) @ rng.random((3, 12))
+    found = successive_projections(points, 6)
+    assert len(np.unique(found, axis=1).T) == 6
+    for scale in (1000.0, 1e-4, 1.0 / 3.0):
+        np.testing.assert_allclose(successive_projections(points * scale, 6), found * scale, rtol=1e-12)
+
+
+def test_a_scene_of_fewer_coarse_pixels_than_spectra_does_not_depend_on_units():
+    rng = np.random.default_rng(0)
+    P2, PM = rng.random((5, 20)), band_means(9, 3)
+    scene = rng.dirichlet(np.ones(3), (8, 20)) @ rng.random((3, 9))
+    P1 = np.full((1, 8), 0.125)
+    hsi, msi = observe(scene, P1, P2, PM)
+    images = [
+        fuse(scale * hsi, scale * msi, Degradation(P1, P2, PM), method="nnstf", max_iter=2, rng=0).sri / scale
+        for scale in (1.0, 1000.0)
+    ]
+    np.testing.assert_allclose(images[1], images[0], rtol=0, atol=1e-9 * images[0].max())
+
+
 def test_clusters_are_found_and_equal_points_share_one():
     rng = np.random.default_rng(3)
     truth = np.repeat([0, 1, 2], 30)
