@@ -23,8 +23,8 @@ from ..kernels.arrays import aligned
 from ..kernels.divergence import BANDS, PIXELS, SPECTRA, filled_up
 from ..model.types import Array
 
-# Updates of both factors of a matrix between two pulses.
-_AT_ONCE = 20
+# Updates of both factors of a matrix between two pulses, and the numbers that they go through, if that is less.
+_AT_ONCE, _NUMBERS_AT_ONCE = 20, 4_000_000
 
 # So many numbers of an image are worked on at a time: three arrays of them fit into the cache of a core.
 _BLOCK = 1 << 15
@@ -168,9 +168,10 @@ class BetaFit:
         R = A.shape[1]
         C, room = self._spectra(np.maximum(A, least)), self.room(R)
         room[:R, : self.pixels] = np.maximum(B.T, least)
-        misfits = np.full(_AT_ONCE + 1, np.inf)
+        steps = min(_AT_ONCE, max(1, _NUMBERS_AT_ONCE // self._data.size))
+        misfits = np.full(steps + 1, np.inf)
         try:
-            for _ in range(0, most, _AT_ONCE):
+            for _ in range(0, most, steps):
                 pulse()
                 misfits[0] = misfits[-1]
                 self._update(C, room, R, least, tolerance, misfits)
