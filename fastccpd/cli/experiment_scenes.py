@@ -26,7 +26,9 @@ def add(kinds):
     kind.add_argument("--scenes", type=lists.names, metavar="A,B", help=f"of {known} (default: all but the last)")
     kind.add_argument("--methods", type=lists.names, metavar="A,B", help=f"of {', '.join(experiments.SYSTEMS)}")
     levels = ",".join(map(figures.place_name, experiments.SCENE_SNRS)).replace("no noise", "none")
-    kind.add_argument("--snr", type=lists.snrs, metavar="DB", help=f"in dB, none: no noise (default {levels})")
+    kind.add_argument(
+        "--snr", type=lists.snrs, metavar="DB", help=f"in dB, none: no noise (default {levels}; of a real pair none)"
+    )
     kind.add_argument("--draws", type=lists.draws, metavar="N", help="noise draws (default 3)")
     kind.add_argument("--ratio", type=int, metavar="D", help="fine pixels per coarse one (default 4, for a pair 3)")
     kind.add_argument("--published", action="store_true", help="published settings alone, nothing tuned")

@@ -7,7 +7,7 @@ scenes  every scene, from heavy noise to none, every system at its published set
 """
 
 from ..model.checks import as_count, as_number
-from ..testing.simulating import scene_names, simulated, usual_ratio
+from ..testing.simulating import PAIRS, scene_names, simulated, usual_ratio
 from . import runner
 from .measuring import Task, band_count
 from .systems import chosen, named
@@ -93,7 +93,7 @@ def rank(
 def scenes(
     scenes=None,
     methods=None,
-    snr=SCENE_SNRS,
+    snr=None,
     draws=3,
     ratio=None,
     tuned=True,
@@ -108,8 +108,10 @@ def scenes(
     ----------
     scenes : sequence of str, optional
         Names of `testing.scene_names()`; None: all but the synthetic one.
-    methods, snr, tuned, file, known, workers, progress
+    methods, tuned, file, known, workers, progress
         As in `bands`.
+    snr : sequence of float or None, optional
+        In dB; None: no noise is added. Left out: `SCENE_SNRS`; real pairs as they are.
     draws : int
         Noise draws. Without noise there is but one.
     ratio : int, optional
@@ -133,6 +135,11 @@ def scenes(
     return runner.run(jobs, file, **how)
 
 
+def usual_snrs(scene):
+    """The SNRs of the experiment of all scenes: a real pair has noise of its own, and gets no other."""
+    return (None,) if scene in PAIRS else SCENE_SNRS
+
+
 def tasks(scene, systems, runs, snrs, **common):
     """Every system at its published settings: draw by draw, so that a run that is cut short has whole draws."""
     levels = [level if level is None else as_number(level, "snr", least=-100.0) for level in snrs]
@@ -154,7 +161,8 @@ def _jobs(scenes, systems, runs, snrs, tuned=False, tuning_runs=MOST, ratio=None
     published = []
     for scene in scenes:
         size = usual_ratio(scene) if ratio is None else ratio
-        published += tasks(scene, systems, runs, snrs, ratio=size, **common)
+        levels = usual_snrs(scene) if snrs is None else snrs
+        published += tasks(scene, systems, runs, levels, ratio=size, **common)
     jobs = [runner.listed(published)]
     if tuned:
         cells = {}

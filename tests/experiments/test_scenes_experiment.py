@@ -37,6 +37,14 @@ def two_scenes():
 
 
 class TestThePlan:
+    def test_a_real_pair_has_noise_of_its_own_and_gets_none(self):
+        published, *_ = plans._jobs(["moffett", "paris-pair"], ["gsa"], 1, None)
+        tasks = [task for batch in published.batches for task in batch]
+        levels = {scene: [task.snr for task in tasks if task.scene == scene] for scene in ("moffett", "paris-pair")}
+        assert levels == {"moffett": list(experiments.SCENE_SNRS), "paris-pair": [None]}
+        published, *_ = plans._jobs(["paris-pair"], ["gsa"], 1, (20.0,))
+        assert [task.snr for batch in published.batches for task in batch] == [20.0]
+
     def test_has_all_scenes_all_snrs_and_all_systems(self):
         assert experiments.SCENE_SNRS == (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, None)
         published, *searches = plans._jobs(["moffett", "paris-pair"], systems.chosen(), 3, experiments.SCENE_SNRS, True)
