@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scenery import rsnr, small_case
+from scipy.optimize import nnls
 
 from fastccpd import Problem, fuse
-from fastccpd.estimation import fit_rank_path, image_risk, noise_of, rank_path, ranks_for, signal_basis
+from fastccpd.estimation import fit_rank_path, image_risk, noise_of, rank_path, ranks_for, signal_basis, unseen_spectra
 from fastccpd.estimation.chain import Chain, hopeless
 from fastccpd.estimation.decomposition import misfits
 from fastccpd.estimation.image_risk import CAUTIOUS, ImageRisk, foreseen_risk
@@ -287,6 +288,24 @@ def test_spectra_that_the_hsi_does_not_see_are_those_that_the_msi_makes_likely()
     # What the HSI tells, with no error, is believed.
     certain = with_likely_spectra(problem, noise, fitted, 1e-12 * left)
     np.testing.assert_allclose(certain.C, fitted.C, atol=1e-2 * fitted.C.max())
+
+
+def test_likely_spectra_that_may_not_be_negative_are_those_of_the_nearest_image():
+    """Beside scipy's non-negative least squares, band by band, where columns cancel each other."""
+    rng = np.random.default_rng(0)
+    pictures = rng.random((40, 4)) + 3.0
+    wanted = rng.standard_normal((6, 4)) + 0.5
+    found = unseen_spectra._nearest_nonnegative(wanted, pictures.T @ pictures)
+    assert found.min() >= 0.0
+
+    def distance(C):
+        return np.linalg.norm(pictures @ (C - wanted).T)
+
+    nearest = np.array([nnls(pictures, pictures @ row)[0] for row in wanted])
+    assert distance(nearest) * (1.0 - 1e-9) <= distance(found) < 1.05 * distance(nearest)
+    assert distance(found) < 0.9 * distance(np.maximum(wanted, 0.0))
+    allowed = np.abs(wanted)
+    np.testing.assert_allclose(unseen_spectra._nearest_nonnegative(allowed, pictures.T @ pictures), allowed)
 
 
 def test_new_terms_begin_with_spectra_of_the_scene():
