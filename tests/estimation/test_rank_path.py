@@ -169,6 +169,19 @@ def test_a_path_without_noise_does_not_end_where_a_fit_was_not_brought_to_its_en
     assert x.shape[1] == path.rank == 20
 
 
+def test_fits_of_many_terms_end_sooner():
+    _, problem, objective_of, _ = pieces(rank=7, noise=0.0)
+
+    def path(**hasty):
+        how = {"rng": np.random.default_rng(0), "ranks": (3, 20)}
+        return fit_rank_path(problem, objective_of, lambda objective, x: 1.0 / objective.rank, **how, **hasty)[0]
+
+    patient, few, hasty = path(), path(hasty=20), path(hasty=1)
+    assert len(few.trace) == len(patient.trace)
+    assert len(hasty.trace) < len(patient.trace)
+    assert hasty.trace.cost[-1] > patient.trace.cost[-1]
+
+
 def test_a_rank_whose_risk_is_foreseen_to_be_too_high_is_not_tried():
     _, problem, objective_of, _ = pieces(rank=3)
     risks = {3: 9.0, 5: 5.0, 7: 4.8, 10: 4.7, 14: 4.6}
