@@ -7,12 +7,13 @@ What docs/ranks.jsonl.gz has, the rows of docs/auto.md, is not computed again ei
 
 Ten scenes at seven SNRs, five seeds: each is a noise draw and a random start. Ranks rise; those beyond one that is 1.5
 dB below the best are not run, nor the largest where the one before lost 0.3 dB. The rank in hindsight is that of the
-highest median of R-SNR, and the CPU time of "auto" is compared with its own, both on one thread. All scenes at 5, 20
-and 40 dB come first. docs/auto.md has the tables.
+highest median of R-SNR, and the CPU time of "auto" is compared with its own, both on one thread of the same kind of
+processor, by the seeds that have them. All scenes at 5, 20 and 40 dB come first. docs/auto.md has the tables.
 """
 
 import sys
 from itertools import product
+from math import isnan, nan
 from pathlib import Path
 from statistics import median
 
@@ -75,7 +76,10 @@ def run_cell(runs, cell):
 
 
 def compared(runs, scene, level):
-    """(rank in hindsight, its R-SNR, that of "auto", times the time, seeds) of a cell, None where nothing is known."""
+    """(rank in hindsight, its R-SNR, that of "auto", times the time, seeds) of a cell, None where nothing is known.
+
+    The times are not a number where no seed has both on the same kind of processor.
+    """
     seeds = [seed for seed in range(5) if runs.known(scene, level, seed, "auto") and runs.known(scene, level, seed, 5)]
     if not seeds:
         return None
@@ -87,11 +91,11 @@ def compared(runs, scene, level):
     def rsnr(row):
         return row["metrics"]["rsnr"]
 
-    def seconds(row):
-        return row["cpu_seconds"]
-
     best = max(RANKS, key=lambda rank: of(rank, rsnr))
-    return best, of(best, rsnr), of("auto", rsnr), of("auto", seconds) / of(best, seconds), len(seeds)
+    pairs = [[runs.known(scene, level, seed, rank) for rank in ("auto", best)] for seed in seeds]
+    pairs = [pair for pair in pairs if pair[0]["machine"]["processor"] == pair[1]["machine"]["processor"]]
+    own, hindsight = ([row["cpu_seconds"] for row in rows_of] for rows_of in zip(*pairs)) if pairs else ([nan], [nan])
+    return best, of(best, rsnr), of("auto", rsnr), median(own) / median(hindsight), len(seeds)
 
 
 def table(runs):
@@ -109,15 +113,18 @@ def table(runs):
             rank, best, auto, times, _ = outcome
             short, slow = auto < best - TOLERATED, times > AFFORDED
             image = f"**{auto:.1f}**" if short else f"{auto:.1f}"
-            texts.append(f"{best:.1f} ({rank}) → {image} " + (f"**{times:.1f}×**" if slow else f"{times:.1f}×"))
+            timed = "" if isnan(times) else f" **{times:.1f}×**" if slow else f" {times:.1f}×"
+            texts.append(f"{best:.1f} ({rank}) → {image}{timed}")
         yield f"| {scene} | {' | '.join(texts)} |"
     done = {cell: outcome for cell, outcome in found.items() if outcome}
     if done:
-        gains, times = [o[2] - o[1] for o in done.values()], [o[3] for o in done.values()]
+        gains = [o[2] - o[1] for o in done.values()]
+        times = [o[3] for o in done.values() if not isnan(o[3])] or [nan]
         yield (
             f"\n{len(done)} cells of {min(o[4] for o in done.values())} to {max(o[4] for o in done.values())} seeds: "
             f"{sum(gain < -TOLERATED for gain in gains)} more than {TOLERATED} dB below, the worst {min(gains):+.2f}, "
-            f"median {median(gains):+.2f}; times the time: median {median(times):.2f}, worst {max(times):.2f}, "
+            f"median {median(gains):+.2f}; times the time ({len(times)} cells): median "
+            f"{median(times):.2f}, worst {max(times):.2f}, "
             f"{sum(factor > AFFORDED for factor in times)} above {AFFORDED:g}"
         )
 

@@ -132,6 +132,7 @@ def fit_rank_path(
     spectra: Array | None = None,
     foreseen: Callable[[int], float] | None = None,
     ends_at_rise: bool = True,
+    hasty: float = np.inf,
 ) -> tuple[RankPath, Vector]:
     """The path, and the x of its best rank.
 
@@ -163,6 +164,8 @@ def fit_rank_path(
     ends_at_rise : bool
         Whether a risk that has risen ends the path. False where there is no noise to fit: more terms are never worse
         there, and a rise is that of a fit which was not brought to its end.
+    hasty : float
+        Above this rank fits end the sooner the more terms they have: `ftol` is as many times larger as the rank is.
 
     Returns
     -------
@@ -170,7 +173,6 @@ def fit_rank_path(
         What was tried, and the x of the best rank.
     """
     options = options or Options()
-    loose = replace(options, ftol=max(options.ftol, _LOOSE))
     chain = chain or Chain("rank")
     ranks = ranks_for(problem.hsi.shape, problem.msi.shape) if ranks is None else ranks
     if start is not None:
@@ -186,6 +188,7 @@ def fit_rank_path(
             x = random_start(problem, rank, kinds, rng)
         elif x.shape[1] < rank or tried:
             x = _grown(x, objective, problem, left, rng, spectra)
+        loose = replace(options, ftol=max(options.ftol, _LOOSE * max(1.0, rank / hasty)))
         state = chain.fit(objective, x, loose, objective.scale, None if needed is None else needed(rank))
         x, goes_on = state.x, state.status is not None and state.status.goes_on_to_next_start
         if state.status is Status.NOT_FINITE:

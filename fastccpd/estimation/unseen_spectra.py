@@ -24,6 +24,10 @@ what was fitted and that,
     (1 − w) c + w E[c | y],    w = p / (p + γ/s²),  p = K / (ε |c|²).
 
 No weight is left to choose.
+
+**Non-negative spectra** are those whose image is the nearest to that: ‖(A ⊙ B)(C − C')'‖ is least over C ≥ 0, by
+columns in turn. To set to zero what is negative is no such thing, for terms cancel each other: on ABU urban-1 at 40 dB
+112 terms have 24.6 dB, their likely spectra 28.3, cut at zero 23.5, the nearest non-negative ones 27.5.
 """
 
 import numpy as np
@@ -37,6 +41,10 @@ _ROUNDING, _ALIKE = 1e-6, 1e-10
 
 # The least part of the energy that bands do not explain of each other; the least that is shown, in parts of noise.
 _LEAST_UNEXPLAINED, _LEAST_SHOWN = 1e-4, 1e-3
+
+# So often the columns of non-negative spectra have their turn: 10 turns end 0.09 dB below 300 at most, 50 at the same
+# (two scenes).
+_TURNS = 30
 
 # So many standard errors above noise a direction of the differences has detail.
 _RARE = 6.0
@@ -75,7 +83,18 @@ def with_likely_spectra(problem: Problem, noise: Noise, factors: Factors, left: 
     spectra = C @ back.T
     weights = 1.0 / (1.0 + unexplained * np.square(spectra).mean(axis=0) * visible / left)
     mended = C - ((spectra - _likely(S, PM, noise.msi_floored, PM @ spectra)) * weights) @ V.T
-    return Factors(A, B, np.maximum(mended, 0.0) if C.min() >= 0.0 else mended)
+    return Factors(A, B, _nearest_nonnegative(mended, fine) if C.min() >= 0.0 else mended)
+
+
+def _nearest_nonnegative(wanted: Array, fine: Array) -> Array:
+    """Of C ≥ 0 the one of least tr (C − wanted) fine (C − wanted)', or nearly so."""
+    C = np.maximum(wanted, 0.0)
+    slope = (C - wanted) @ fine
+    for r in tuple(range(C.shape[1])) * _TURNS:
+        column = np.maximum(C[:, r] - slope[:, r] / fine[r, r], 0.0)
+        slope += np.outer(column - C[:, r], fine[r])
+        C[:, r] = column
+    return C
 
 
 def _likely(S: Array, PM: Array, sigma: Array, shown: Array) -> Array:

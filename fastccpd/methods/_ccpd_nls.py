@@ -29,6 +29,11 @@ from ..solver.starts import given_start, own_scale, random_start
 from ..solver.trust_region import Options, Rules, minimize
 from .method import Compiled, Solution
 
+# Where the rank is to be found, fits of more terms than this end the sooner the more they are: on the path in
+# proportion, and by the square where the chosen rank is fitted to the end. An iteration costs more there, and what is
+# left to gain are spectra that the HSI does not see: likely ones are better than fitted ones.
+_HASTY = 25
+
 
 @dataclass(frozen=True, kw_only=True)
 class CoupledNLS(Compiled, Rules):
@@ -167,13 +172,15 @@ class CoupledNLS(Compiled, Rules):
 
         chain = Chain("rank", callback, time_limit)
         how = {"rng": rng, "options": options, "start": start, "chain": chain}
-        how |= {"spectra": likely_spectra(problem, noise), "foreseen": partial(foreseen_risk, risks)}
+        how |= {"spectra": likely_spectra(problem, noise), "hasty": _HASTY}
+        how |= {"foreseen": partial(foreseen_risk, risks)}
         path, x = fit_rank_path(problem, objective_of, risk_of, **how)
         ended = not path.status.goes_on_to_next_start  # somebody, or the clock, has called a halt
         if ended or path.at_end:
             # At the end of the path no noise limits the fit yet: to fit the model's own error more closely would only
             # move what the images do not see.
             options = replace(options, max_iter=0)
+        options = replace(options, ftol=options.ftol * max(1.0, path.rank / _HASTY) ** 2)
         if ended:
             watching = Chain("decomposition")
         objective = objective_of(path.rank)

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scenery import rsnr, small_case
+from scipy.optimize import nnls
 
 from fastccpd import Problem, fuse
-from fastccpd.estimation import fit_rank_path, image_risk, noise_of, rank_path, ranks_for, signal_basis
+from fastccpd.estimation import fit_rank_path, image_risk, noise_of, rank_path, ranks_for, signal_basis, unseen_spectra
 from fastccpd.estimation.chain import Chain, hopeless
 from fastccpd.estimation.decomposition import misfits
 from fastccpd.estimation.image_risk import CAUTIOUS, ImageRisk, foreseen_risk
@@ -168,6 +169,19 @@ def test_a_path_without_noise_does_not_end_where_a_fit_was_not_brought_to_its_en
     assert x.shape[1] == path.rank == 20
 
 
+def test_fits_of_many_terms_end_sooner():
+    _, problem, objective_of, _ = pieces(rank=7, noise=0.0)
+
+    def path(**hasty):
+        how = {"rng": np.random.default_rng(0), "ranks": (3, 20)}
+        return fit_rank_path(problem, objective_of, lambda objective, x: 1.0 / objective.rank, **how, **hasty)[0]
+
+    patient, few, hasty = path(), path(hasty=20), path(hasty=1)
+    assert len(few.trace) == len(patient.trace)
+    assert len(hasty.trace) < len(patient.trace)
+    assert hasty.trace.cost[-1] > patient.trace.cost[-1]
+
+
 def test_a_rank_whose_risk_is_foreseen_to_be_too_high_is_not_tried():
     _, problem, objective_of, _ = pieces(rank=3)
     risks = {3: 9.0, 5: 5.0, 7: 4.8, 10: 4.7, 14: 4.6}
@@ -287,6 +301,24 @@ def test_spectra_that_the_hsi_does_not_see_are_those_that_the_msi_makes_likely()
     # What the HSI tells, with no error, is believed.
     certain = with_likely_spectra(problem, noise, fitted, 1e-12 * left)
     np.testing.assert_allclose(certain.C, fitted.C, atol=1e-2 * fitted.C.max())
+
+
+def test_likely_spectra_that_may_not_be_negative_are_those_of_the_nearest_image():
+    """Beside scipy's non-negative least squares, band by band, where columns cancel each other."""
+    rng = np.random.default_rng(0)
+    pictures = rng.random((40, 4)) + 3.0
+    wanted = rng.standard_normal((6, 4)) + 0.5
+    found = unseen_spectra._nearest_nonnegative(wanted, pictures.T @ pictures)
+    assert found.min() >= 0.0
+
+    def distance(C):
+        return np.linalg.norm(pictures @ (C - wanted).T)
+
+    nearest = np.array([nnls(pictures, pictures @ row)[0] for row in wanted])
+    assert distance(nearest) * (1.0 - 1e-9) <= distance(found) < 1.05 * distance(nearest)
+    assert distance(found) < 0.9 * distance(np.maximum(wanted, 0.0))
+    allowed = np.abs(wanted)
+    np.testing.assert_allclose(unseen_spectra._nearest_nonnegative(allowed, pictures.T @ pictures), allowed)
 
 
 def test_new_terms_begin_with_spectra_of_the_scene():
