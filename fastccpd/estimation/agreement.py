@@ -47,6 +47,9 @@ _MISSED = 0.05
 # A cause that explains this part of a disagreement is its cause.
 _MOST = 0.5
 
+# Of a signal of less variance than this, in units of its noise, nothing is said.
+_FAINT = 2.0
+
 
 @dataclass(frozen=True, eq=False)
 class Agreement(Sums):
@@ -233,5 +236,46 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     covariance[np.diag_indices_from(covariance)] = np.maximum(np.diag(covariance), (_ROUNDING / share) ** 2)
     of_hsi = np.square(response).sum(axis=1)
     in_units = agreement.moments.divided(np.full(len(agreement.moments.total), unit))
-    by_place = explained(in_units, bands, to_signals.T)
+    by_place = explained(in_units, bands, to_signals.T)[1]
     return ByAgreement(variance, covariance, doubt, np.diag(full), of_hsi, share, n, unit, by_place)
+
+
+def place_and_response(agreement: Agreement | None, sigma: Array, E: Array) -> tuple[Array, Array]:
+    """By how much the blur and the response are off, as far as it is more than chance (`mend.py`).
+
+    Parameters
+    ----------
+    agreement : Agreement or None
+    sigma : (bands,) array
+        The HSI's noise.
+    E : (bands, signals) array
+        Its signals, orthonormal, in units of the noise.
+
+    Returns
+    -------
+    (3,) array
+        c of `misplacement.py`.
+    (MSI bands, bands) array
+        What PM lacks.
+    """
+    if agreement is None:
+        return np.zeros(3), np.zeros((1, 1))
+    n, PM = agreement.moments.count, agreement.PM
+    bands, sizes = len(PM), len(PM) + PM.shape[1]
+    second = agreement.moments.second[:sizes, :sizes] / n
+    unit = float(np.sqrt(np.diag(second)[:bands].max()))
+    second, noise = second / unit / unit, sigma / unit
+    to_signals = E.T / noise
+    values, turn = eigh_signed(to_signals @ second[bands:, bands:] @ to_signals.T)
+    values, turn = values[values > _FAINT], turn[:, values > _FAINT]
+    to_signals = turn.T @ to_signals
+    in_units = agreement.moments.divided(np.full(len(agreement.moments.total), unit))
+    c, _ = explained(in_units, bands, to_signals.T, noise=1.0)
+    white = to_signals / np.sqrt(values)[:, None]
+    whole = np.hstack([np.eye(bands), -PM])
+    seen = white @ second[bands:] @ whole.T
+    left = np.diag(whole @ second @ whole.T) - np.square(seen).sum(axis=0)
+    seen += white * noise**2 @ PM.T  # without the noise that both have of the HSI
+    clear = n * (np.square(seen) / np.maximum(left, 1e-300)).sum(axis=1) > bands + _RARE * np.sqrt(2.0 * bands)
+    seen = seen[clear] * (values[clear] / (values[clear] - 1.0))[:, None]
+    return c, seen.T @ white[clear]

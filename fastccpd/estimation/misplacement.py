@@ -73,8 +73,8 @@ def _derivatives(P: Operator) -> tuple[Operator, Operator]:
     return slope, curve
 
 
-def explained(moments: Moments, bands: int, signals: Array) -> Array:
-    """The variance of Σ c_i G_i Y_M in each of the MSI's bands, in the moments' units; zeros where c may be zero.
+def explained(moments: Moments, bands: int, signals: Array, noise: float = 0.0) -> tuple[Array, Array]:
+    """c, and the variance of Σ c_i G_i Y_M in each of the MSI's bands, in the moments' units; zeros if c may be zero.
 
     Parameters
     ----------
@@ -84,15 +84,18 @@ def explained(moments: Moments, bands: int, signals: Array) -> Array:
         The MSI's.
     signals : (HSI bands, signals) array
         What the HSI's pixels are multiplied by to give their signals.
+    noise : float
+        The variance of the noise of each signal, which is taken off them: a regression on noisy signals leaves some of
+        each, and edges most. Zero where what a regression leaves is only judged, and not believed.
     """
     covariance, n = moments.covariance(), moments.count
     M, K = bands, len(signals)
     x = slice(M, M + K)
-    free = n - signals.shape[1] - 1
+    free, nothing = n - signals.shape[1] - 1, (np.zeros(3), np.zeros(M))
     if free < 2 * M or len(covariance) != 4 * M + K:
-        return np.zeros(M)
+        return nothing
     parts = [slice(0, M), *(slice(M + K + i * M, M + K + (i + 1) * M) for i in range(3))]
-    within = signals.T @ covariance[x, x] @ signals
+    within = signals.T @ covariance[x, x] @ signals - noise * np.eye(signals.shape[1])
     to_signals = [np.linalg.lstsq(within, signals.T @ covariance[x, part], rcond=1e-10)[0] for part in parts]
 
     def left(i, j):
@@ -107,9 +110,9 @@ def explained(moments: Moments, bands: int, signals: Array) -> Array:
     c = np.linalg.lstsq(normal, right, rcond=1e-10)[0]
     share = float(c @ right) / M  # of what is left of a band, in the mean
     if free * M * share < _RARE * max(1.0 - share, _ROUNDING):
-        return np.zeros(M)
+        return nothing
     G = [np.diag(covariance[parts[i], parts[j]]) for i in (1, 2, 3) for j in (1, 2, 3)]
-    return np.maximum(np.einsum("i,im->m", np.outer(c, c).ravel(), np.array(G)), 0.0)
+    return c, np.maximum(np.einsum("i,im->m", np.outer(c, c).ravel(), np.array(G)), 0.0)
 
 
 def error_of_pixels(differences: Moments, E: Array, response: Array, variance: Array) -> Array | None:

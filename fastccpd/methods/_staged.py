@@ -1,13 +1,14 @@
 """What "tv-maps", "nn-ccpd-auto" and "auto" share: the stages that do not depend on a random start."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..estimation import MapFit, Noise, Shared, Subspace, fit_maps, noise_of, subspace_of
+from ..estimation.mend import Mend, mend_of
 from ..estimation.subspace import MOST
 from ..model.checks import as_count, is_in_range, set_fields
 from ..model.problem import Problem
@@ -46,7 +47,13 @@ class Staged(Compiled):
         time_limit: float | None = None,
         shared: Shared | None = None,
     ) -> "Prepared":
-        return prepare(problem, max_iter=self.max_iter, callback=callback, time_limit=time_limit, shared=shared)
+        how = {"max_iter": self.max_iter, "callback": callback, "time_limit": time_limit, "shared": shared}
+        return prepare(problem, mends=self._mends, **how)
+
+    @property
+    def _mends(self):
+        """Whether maps are shown that operators are mended for."""
+        return False
 
     def memory_needed(
         self, hsi_shape: Sequence[int], msi_shape: Sequence[int], dtype: DTypeLike, shared: Shared | None = None
@@ -61,7 +68,7 @@ class Prepared:
     """A problem and what was found from its images once, whatever the number of starts.
 
     `fit` is None where the images are not finite: nothing can be made of them. `part`: they are a part of a scene, and
-    what was found is that of the whole.
+    what was found is that of the whole. `mend`: what makes images agree that do not, if maps were fitted with it.
     """
 
     problem: Problem
@@ -69,11 +76,13 @@ class Prepared:
     subspace: Subspace | None = None
     fit: MapFit | None = None
     part: bool = False
+    mend: Mend | None = None
 
     @property
     def stages(self) -> dict[str, Any]:
         """The stages by name, in their order."""
-        return {"noise": self.noise, "subspace": self.subspace, "tv-maps": self.fit}
+        mend = {} if self.mend is None else {"mend": self.mend}
+        return {"noise": self.noise, **mend, "subspace": self.subspace, "tv-maps": self.fit}
 
 
 def prepare(
@@ -83,6 +92,7 @@ def prepare(
     callback: Callback | None = None,
     time_limit: float | None = None,
     shared: Shared | None = None,
+    mends: bool = False,
 ) -> Prepared:
     """noise → subspace → tv-maps."""
     if isinstance(problem, Prepared):
@@ -94,7 +104,11 @@ def prepare(
         how = {"max_iter": max_iter, "callback": callback, "time_limit": time_limit}
         fit = fit_maps(problem, shared.noise, shared.subspace, **known, **how)
         return Prepared(problem, shared.noise, shared.subspace, fit, part=True)
-    noise = noise_of(problem)
-    subspace = subspace_of(problem, noise)
-    fit = fit_maps(problem, noise, subspace, max_iter=max_iter, callback=callback, time_limit=time_limit)
-    return Prepared(problem, noise, subspace, fit)
+    noise, fitted, mend = noise_of(problem), problem, None
+    mended = mend_of(problem, noise) if mends else None
+    if mended is not None:
+        mend, noise = mended
+        fitted = replace(problem, degradation=mend.degradation, check_finite=False)
+    subspace = subspace_of(fitted, noise)
+    fit = fit_maps(fitted, noise, subspace, max_iter=max_iter, callback=callback, time_limit=time_limit)
+    return Prepared(problem, noise, subspace, fit if mend is None else mend.placed(fit), mend=mend)

@@ -63,6 +63,10 @@ class Auto(NNCCPDAuto):
             return super().solve(prepared, rng=rng, callback=callback, time_limit=time_limit)
         if self.show == "maps" or prepared.part:  # parts of one scene must show the same
             return self._maps_solution(prepared, start)
+        if prepared.mend is not None:
+            reason = "the images disagree, and maps were fitted by operators that make them agree"
+            choice = Choice("maps", reason, {"maps": prepared.fit.risk, "factors": None}, math.nan, 0.0)
+            return self._maps_solution(prepared, start, choice=choice)
         fit, began = prepared.fit, time.perf_counter()
         halted, bounds = not fit.status.goes_on_to_next_start, {}
         try:
@@ -90,6 +94,10 @@ class Auto(NNCCPDAuto):
         if lower:
             return self._factors_solution(prepared, found, choice=choice)
         return self._maps_solution(prepared, start, found, choice)
+
+    @property
+    def _mends(self):
+        return self.show != "factors"
 
     @property
     def _most_terms(self):

@@ -37,6 +37,10 @@ class TVMaps(Staged):
 
     tells_uncertainty: ClassVar[bool] = True
 
+    @property
+    def _mends(self):
+        return True
+
     def solve(
         self, problem: Any, *, rng: Generator, callback: Callback | None = None, time_limit: float | None = None
     ) -> Solution:
