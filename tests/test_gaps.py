@@ -95,7 +95,8 @@ def test_a_band_that_only_the_msi_sees_is_learned_from_it(case):
     seen[20, 31] = False
     for masks in ({"hsi_valid": there}, {"hsi_valid": valid, "msi_valid": seen}):
         found = fuse(hsi, np.where(seen[:, :, None], msi, 7.0) if len(masks) > 1 else msi, degradation, **masks).sri
-        assert rsnr(found[:, :, [12]], scene[:, :, [12]]) > rsnr(found[:, :, there], scene[:, :, there]) - 3.0
+        assert rsnr(found[:, :, [12]], scene[:, :, [12]]) > 55.0
+        assert rsnr(found[:, :, there], scene[:, :, there]) > 60.0  # 39 and 30 dB with the response that is left
 
 
 @pytest.mark.parametrize("method", ABLE)

@@ -7,6 +7,7 @@ from fastccpd import Degradation, Problem, fuse
 from fastccpd.estimation import fit_maps, noise_of
 from fastccpd.estimation.mend import _moved, mend_of
 from fastccpd.imaging import metrics
+from fastccpd.methods.auto import Auto
 from fastccpd.testing import simulated
 
 # A response that is off by up to 5 %, band by band.
@@ -84,7 +85,8 @@ class TestAWrongResponse:
         case = simulated("synthetic", 40.0, 0)
         p = problem_of(case, OFF)
         assert "mend" in fuse(p.hsi, p.msi, p.degradation).stages
-        assert "mend" not in fuse(p.hsi, p.msi, p.degradation, show="factors").stages
+        assert Auto(show="factors").prepare(p).mend is None
+        assert Auto(show="maps").prepare(p).mend is not None
 
 
 class TestAnMSIThatLiesElsewhere:

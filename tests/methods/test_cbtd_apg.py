@@ -213,7 +213,7 @@ def test_memory_estimate_is_close(dtype):
 @pytest.mark.scenes
 def test_published_figure_on_noisy_salinas(data_folder):
     found = []
-    for cube, problem, rng in noisy_salinas(data_folder):
+    for cube, problem, rng in noisy_salinas(data_folder, draws=2):
         found.append(metrics.rsnr(CBTDAPG().solve(problem, rng=rng).image.render(), cube))
     assert np.median(found) > 6.8 - 3.0
 
