@@ -187,9 +187,11 @@ class BetaFit:
             return
         C, S, pulls = C[: self.bands, :R], room[:R, : self.pixels], self.room(R, 2)
         for step in range(1, len(misfits)):
-            multiply(C, *self.by_band(C, room), self.beta, least)
+            minus, plus = self.by_band(C, room)
+            multiply(C, minus, plus, self.beta, least)
             self.by_pixel(C, room, pulls, measure=False)
-            multiply(S, *pulls[:, :R, : self.pixels], self.beta, least)
+            minus, plus = pulls[:, :R, : self.pixels]
+            multiply(S, minus, plus, self.beta, least)
             left = self._data[: self.bands, : self.pixels] - C @ S
             misfits[step:] = np.vdot(left, left)
             if misfits[step] >= (1.0 - tolerance) * misfits[step - 1]:

@@ -98,7 +98,8 @@ class GSA(SharesBands):
         scale = robust_maximum(problem.msi, problem.hsi)
         measured, msi = (np.divide(image, scale, dtype=np.float64) for image in (problem.hsi, problem.msi))
         sums = [sums_of_weights(P) for P in (P1, P2)]
-        means = Degradation(*(diags_array(1.0 / s) @ P for s, P in zip(sums, (P1, P2))), problem.degradation.PM)
+        rows, columns = (diags_array(1.0 / s) @ P for s, P in zip(sums, (P1, P2)))
+        means = Degradation(rows, columns, problem.degradation.PM)
         weights = np.multiply.outer(*sums)[:, :, None]
         (I, J, K_M), hsi, up = msi.shape, measured / weights, upsampling(means)
         if scene is None:
