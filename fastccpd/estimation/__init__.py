@@ -7,6 +7,7 @@ from .fit import estimated_snr, relative_residual, shown_cost, snr_db
 from .image_risk import ImageRisk, image_risk
 from .levels import Levels, estimate_levels
 from .map_fit import MapFit
+from .mend import Mend, mend_of
 from .noise import Noise, estimate_noise, noise_from, noise_of
 from .rank_path import RankPath, fit_rank_path, ranks_for
 from .response import ResponseEstimate, estimate_response
@@ -29,6 +30,7 @@ __all__ = [
     "Levels",
     "MapDecomposer",
     "MapFit",
+    "Mend",
     "Noise",
     "PathRisks",
     "RankPath",
@@ -49,6 +51,7 @@ __all__ = [
     "fit_rank_path",
     "gramians_of",
     "image_risk",
+    "mend_of",
     "noise_from",
     "noise_of",
     "path_risks_of",

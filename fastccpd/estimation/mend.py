@@ -17,13 +17,15 @@ MSI looks like a blur. It is a mend only where it explains most of what there wa
 are none.
 """
 
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..imaging.psf import interpolation, sampled_rows
 from ..model.degradation import Degradation
 from ..model.problem import Problem
+from ..model.result import Status, Trace
 from ..model.types import Operator
 from .agreement import agreement_of, place_and_response
 from .map_fit import MapFit
@@ -58,12 +60,19 @@ class Mend:
         By how much the MSI is sharper than the scene: the standard deviation of what smooths it, in its pixels.
     before : Noise
         As it was found by the operators that were given: how much the images disagreed.
+    status : Status
+    trace : Trace
+        Empty.
+    seconds : float
     """
 
     degradation: Degradation
     shift: tuple[float, float]
     width: float
     before: Noise
+    status: Status = Status.FINISHED
+    trace: Trace = field(default_factory=Trace)
+    seconds: float = 0.0
 
     def placed(self, fit: MapFit) -> MapFit:
         """A fit by the operators of (1), moved to where the HSI says that the scene is."""
@@ -95,6 +104,7 @@ def mend_of(problem: Problem, noise: Noise) -> tuple[Mend, Noise] | None:
     """
     if not noise.disagreement.any() or noise.misplacement.any():
         return None
+    began = time.perf_counter()
     for find in (_response, _place_and_response):
         place, mended = find(problem, noise)
         found = noise_of(mended)
@@ -103,7 +113,8 @@ def mend_of(problem: Problem, noise: Noise) -> tuple[Mend, Noise] | None:
     old, new = (np.square(one.disagreement / noise.msi_floored).sum() for one in (noise, found))
     if new > _LEFT * old:
         return None
-    return Mend(mended.degradation, (float(place[0]), float(place[1])), float(np.sqrt(place[2])), noise), found
+    shift, width = (float(place[0]), float(place[1])), float(np.sqrt(place[2]))
+    return Mend(mended.degradation, shift, width, noise, seconds=time.perf_counter() - began), found
 
 
 def _response(problem, noise):

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..estimation import MapFit, Noise, Shared, Subspace, fit_maps, noise_of, subspace_of
-from ..estimation.mend import Mend, mend_of
+from ..estimation import MapFit, Mend, Noise, Shared, Subspace, fit_maps, mend_of, noise_of, subspace_of
 from ..estimation.subspace import MOST
 from ..model.checks import as_count, is_in_range, set_fields
 from ..model.problem import Problem

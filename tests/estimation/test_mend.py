@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fastccpd import Degradation, Problem, fuse
-from fastccpd.estimation import fit_maps, noise_of
-from fastccpd.estimation.mend import _moved, mend_of
+from fastccpd.estimation import fit_maps, mend_of, noise_of
+from fastccpd.estimation.mend import _moved
 from fastccpd.imaging import metrics
 from fastccpd.methods.auto import Auto
 from fastccpd.testing import simulated
@@ -70,6 +70,8 @@ class TestAWrongResponse:
         assert mend.shift == (0.0, 0.0)
         assert mend.width == 0.0
         assert mend.before.disagreement.any()
+        assert mend.status.converged
+        assert mend.seconds > 0.0
         assert not noise.disagreement.any()
         seen = case.truth @ mend.degradation.PM.toarray().T
         true = case.truth @ case.degradation.PM.toarray().T
