@@ -189,6 +189,13 @@ def agreement_of(problem: Problem) -> Agreement | None:
     return Agreement(moments, float(np.multiply.outer(*squares)[chosen].sum()), PM)
 
 
+def _second_and_unit(agreement):
+    """The mean products of both images' bands, and the root mean square of the MSI's largest band."""
+    bands, sizes = len(agreement.PM), sum(agreement.PM.shape)
+    second = agreement.moments.second[:sizes, :sizes] / agreement.moments.count
+    return second, float(np.sqrt(np.diag(second)[:bands].max()))
+
+
 def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -> ByAgreement:
     """σ_M² by (2).
 
@@ -204,10 +211,8 @@ def variance_by_agreement(agreement: Agreement | None, sigma: Array, E: Array) -
     if agreement is None or agreement.moments.count < _FEWEST or agreement.moments.count < _FREE + signals:
         return ByAgreement()
     n, PM = agreement.moments.count, agreement.PM
-    bands, free = len(PM), agreement.moments.count - signals
-    sizes = bands + PM.shape[1]
-    second, share = agreement.moments.second[:sizes, :sizes] / n, agreement.share / n
-    unit = float(np.sqrt(np.diag(second)[:bands].max()))
+    bands, free, share = len(PM), n - signals, agreement.share / n
+    second, unit = _second_and_unit(agreement)
     if not (unit > 0.0 and share > 0.0):
         return ByAgreement()
     second = second / unit / unit
@@ -261,9 +266,7 @@ def place_and_response(agreement: Agreement | None, sigma: Array, E: Array) -> t
     if agreement is None:
         return np.zeros(3), np.zeros((1, 1))
     n, PM = agreement.moments.count, agreement.PM
-    bands, sizes = len(PM), len(PM) + PM.shape[1]
-    second = agreement.moments.second[:sizes, :sizes] / n
-    unit = float(np.sqrt(np.diag(second)[:bands].max()))
+    bands, (second, unit) = len(PM), _second_and_unit(agreement)
     second, noise = second / unit / unit, sigma / unit
     to_signals = E.T / noise
     values, turn = eigh_signed(to_signals @ second[bands:, bands:] @ to_signals.T)
